@@ -1,0 +1,35 @@
+"""What a backend is: `begin` from an initial condition, then attention at any depth of the block."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ..initial import InitialCondition
+
+
+class Evolution(Protocol):
+    """A block's attention, ready to be evaluated at depth l = 1..L."""
+
+    def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
+        """The values averaged by the attention of depth l; zero where a query sees no key."""
+        ...
+
+    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
+        """The attention matrix of depth l itself."""
+        ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a backend may be told: see the fields of the same name in `TransEvolveConfig`."""
+
+    memory_budget: int = 2**31
+    features: int = 64
+    feature_map: str = "positive"
+    feature_seed: int = 0
+
+
+Begin = Callable[[InitialCondition, Settings], Evolution]

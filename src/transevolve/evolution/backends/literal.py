@@ -1,0 +1,47 @@
+"""`literal`: the paper's equation 10, term by term, at every depth. Slow, and the oracle of all the others."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..initial import InitialCondition, constant_operator, key_operator, row_operator
+from .base import Settings
+
+
+class LiteralEvolution:
+    """Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)), where A1 and A3 exist only if Wk~ is carried."""
+
+    def __init__(self, initial: InitialCondition):
+        self.a0 = initial.scaled_queries @ initial.head_keys.mT
+        self.visible = initial.visible()
+        self.temporal = temporal = initial.temporal
+        if temporal is not None:
+            self.a2 = key_operator(initial.keys, temporal.query)
+            if temporal.key is not None:
+                self.a1 = row_operator(initial.queries, temporal.key)
+                self.a3 = constant_operator(temporal.query, temporal.key)
+
+    def scores(self, l: int) -> Float[Tensor, "batch heads q k"]:
+        if self.temporal is None:
+            return self.a0
+        t = self.temporal.depth[l - 1]
+        scores = self.a0 + (self.a2 * t[:, None]).sum(-1)[..., None, :]
+        if self.temporal.key is not None:
+            scores = scores + (self.a1 * t[:, None]).sum(-1)[..., None]
+            scores = scores + (self.a3 * t * t).sum(-1)[:, None, None]
+        return scores
+
+    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
+        scores = self.scores(l)
+        wide = torch.promote_types(scores.dtype, torch.float32)
+        if self.visible is None:
+            return scores.softmax(-1, dtype=wide)
+        scores = scores.masked_fill(~self.visible, torch.finfo(scores.dtype).min)
+        return scores.softmax(-1, dtype=wide).masked_fill(~self.visible, 0.0)
+
+    def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
+        return self.attention(l).to(values.dtype) @ values
+
+
+def begin(initial: InitialCondition, settings: Settings) -> LiteralEvolution:
+    return LiteralEvolution(initial)

@@ -1,0 +1,197 @@
+"""Blocks: an initial condition, then L depths of evolved attention and feed-forward (paper, equations 10, 12 and 14).
+
+Differs from the paper, as the authors' code does: values and feed-forward inputs are layer-normalised, and a block
+ends with a layer norm. A query never masks itself: padding hides keys only.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm
+from torch.utils.checkpoint import checkpoint
+
+from .attention import AttentionState, EvolutionKind, EvolvedAttention
+from .backends import Settings
+from .depth import Convention
+from .feedforward import FullFeedForward, RandomFeedForward, RotationInit, RotationKey
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    """What all blocks of a stack share."""
+
+    hidden_size: int
+    num_heads: int
+    intermediate_size: int
+    depth: int
+    feedforward: str = "full"
+    backend: str = "literal"
+    evolution: EvolutionKind = "keys"
+    row_operators: bool = False
+    rotation_seed: int | None = 0
+    rotation_init: RotationInit = "unit"
+    convention: Convention = "paper"
+    dropout: float = 0.0
+    layer_norm_eps: float = 1e-5
+    settings: Settings = field(default_factory=Settings)
+
+    def attention(self) -> EvolvedAttention:
+        return EvolvedAttention(
+            self.hidden_size,
+            self.num_heads,
+            self.depth,
+            backend=self.backend,
+            evolution=self.evolution,
+            row_operators=self.row_operators,
+            convention=self.convention,
+            dropout=self.dropout,
+            settings=self.settings,
+        )
+
+    def feed_forward(self, stack: int, block: int, l: int) -> nn.Module:
+        if self.feedforward == "full":
+            return FullFeedForward(self.hidden_size, self.intermediate_size)
+        key = RotationKey(self.rotation_seed, stack, block, l, self.depth)
+        return RandomFeedForward(self.hidden_size, self.intermediate_size, key, self.convention, self.rotation_init)
+
+    def norm(self) -> nn.LayerNorm:
+        return nn.LayerNorm(self.hidden_size, eps=self.layer_norm_eps)
+
+
+@dataclass
+class Trace:
+    """Collects what a caller asked to see: X^l entering each depth, and the attention of each depth."""
+
+    hidden_states: list[Tensor] | None = None
+    attentions: list[Tensor] | None = None
+    cross_attentions: list[Tensor] | None = None
+
+    def enter(self, x: Tensor) -> None:
+        if self.hidden_states is not None:
+            self.hidden_states.append(x)
+
+    def attend(self, state: AttentionState, cross: AttentionState | None, l: int) -> None:
+        if self.attentions is not None:
+            self.attentions.append(state.attention(l))
+        if self.cross_attentions is not None and cross is not None:
+            self.cross_attentions.append(cross.attention(l))
+
+
+class _Block(nn.Module):
+    """Runs its depths, each recomputed in backward if `gradient_checkpointing` is set."""
+
+    gradient_checkpointing = False
+    _gradient_checkpointing_func: Callable[..., Tensor] = partial(checkpoint, use_reentrant=False)
+
+    def run(self, step: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        if self.gradient_checkpointing and self.training:
+            return self._gradient_checkpointing_func(step, x)
+        return step(x)
+
+
+class EncoderDepth(nn.Module):
+    """H = x + Attention^l(LayerNorm(x)); x' = H + FF^l(LayerNorm(H))."""
+
+    def __init__(self, options: BlockOptions, stack: int, block: int, l: int):
+        super().__init__()
+        self.l = l
+        self.value_norm = options.norm()
+        self.feedforward_norm = options.norm()
+        self.feedforward = options.feed_forward(stack, block, l)
+        self.dropout = nn.Dropout(options.dropout)
+
+    def forward(
+        self, attention: EvolvedAttention, state: AttentionState, x: Float[Tensor, "batch n d"]
+    ) -> Float[Tensor, "batch n d"]:
+        h = x + self.dropout(attention(state, self.value_norm(x), self.l))
+        return h + self.dropout(self.feedforward(self.feedforward_norm(h)))
+
+
+class EncoderBlock(_Block):
+    """Self attention from this block's input, evolved over its depths."""
+
+    def __init__(self, options: BlockOptions, stack: int = 0, block: int = 0):
+        super().__init__()
+        self.attention = options.attention()
+        self.depths = nn.ModuleList(EncoderDepth(options, stack, block, l + 1) for l in range(options.depth))
+        self.norm = options.norm()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch n d"],
+        key_padding_mask: Bool[Tensor, "batch n"] | None = None,
+        causal: bool = False,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, "batch n d"]:
+        state = self.attention.begin(x, key_padding_mask=key_padding_mask, causal=causal)
+        for depth in self.depths:
+            if trace is not None:
+                trace.enter(x)
+                trace.attend(state, None, depth.l)
+            x = self.run(partial(depth, self.attention, state), x)
+        return self.norm(x)
+
+
+class DecoderDepth(nn.Module):
+    """Causal self attention, cross attention to LayerNorm^l(memory), feed-forward; a residual around each."""
+
+    def __init__(self, options: BlockOptions, stack: int, block: int, l: int):
+        super().__init__()
+        self.l = l
+        self.value_norm = options.norm()
+        self.memory_norm = options.norm()
+        self.feedforward_norm = options.norm()
+        self.feedforward = options.feed_forward(stack, block, l)
+        self.dropout = nn.Dropout(options.dropout)
+
+    def forward(
+        self,
+        attention: EvolvedAttention,
+        state: AttentionState,
+        cross_attention: EvolvedAttention,
+        cross_state: AttentionState,
+        memory: Float[Tensor, "batch k d"],
+        x: Float[Tensor, "batch n d"],
+    ) -> Float[Tensor, "batch n d"]:
+        h = x + self.dropout(attention(state, self.value_norm(x), self.l))
+        norm = self.memory_norm
+        h = h + self.dropout(cross_attention(cross_state, memory, self.l, gain=norm.weight, offset=norm.bias))
+        return h + self.dropout(self.feedforward(self.feedforward_norm(h)))
+
+
+class DecoderBlock(_Block):
+    """Self and cross attention from this block's input, each evolved over its depths with operators of its own."""
+
+    def __init__(self, options: BlockOptions, stack: int = 1, block: int = 0):
+        super().__init__()
+        self.self_attention = options.attention()
+        self.cross_attention = options.attention()
+        self.depths = nn.ModuleList(DecoderDepth(options, stack, block, l + 1) for l in range(options.depth))
+        self.norm = options.norm()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch n d"],
+        memory: Float[Tensor, "batch k d"],
+        normalised_memory: Float[Tensor, "batch k d"],
+        key_padding_mask: Bool[Tensor, "batch n"] | None = None,
+        memory_padding_mask: Bool[Tensor, "batch k"] | None = None,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, "batch n d"]:
+        state = self.self_attention.begin(x, key_padding_mask=key_padding_mask, causal=True)
+        cross = self.cross_attention.begin(x, memory, key_padding_mask=memory_padding_mask)
+        for depth in self.depths:
+            if trace is not None:
+                trace.enter(x)
+                trace.attend(state, cross, depth.l)
+            step = partial(depth, self.self_attention, state, self.cross_attention, cross, normalised_memory)
+            x = self.run(step, x)
+        return self.norm(x)
+
+
+def normalised(memory: Float[Tensor, "batch k d"], eps: float) -> Float[Tensor, "batch k d"]:
+    """Layer norm without gain and offset: the one form of the memory that all depths share."""
+    return layer_norm(memory, memory.shape[-1:], eps=eps)

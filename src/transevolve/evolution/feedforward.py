@@ -1,0 +1,161 @@
+"""The feed-forward of one depth (paper, equations 3 and 12), without its residual connection.
+
+    full:    relu(x W1 + B1) W2 + B2
+    random:  the same with W = U S V, where U and V are fixed rotations of that depth and S is learned
+
+Differs from the paper: matrices multiply from the right, as everywhere else in it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .depth import Convention
+from .rotation import LEFT, RIGHT, drawn_pair, rotation_pair
+
+RotationInit = Literal["unit", "reference"]
+
+
+class FullFeedForward(nn.Module):
+    """relu(x W1 + B1) W2 + B2, every weight learned."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int):
+        super().__init__()
+        self.linear_1 = nn.Linear(hidden_size, intermediate_size)
+        self.linear_2 = nn.Linear(intermediate_size, hidden_size)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for linear in (self.linear_1, self.linear_2):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        return self.linear_2(torch.relu(self.linear_1(x)))
+
+
+@dataclass(frozen=True)
+class RotationKey:
+    """Which stream a rotation is drawn from, and at which depth of how many it stands."""
+
+    seed: int | None
+    stack: int
+    block: int
+    l: int
+    depth: int
+
+    def stream(self, matrix: int) -> tuple[int, ...]:
+        if self.seed is None:
+            raise ValueError("rotations without a seed have no stream: their draws come with the checkpoint")
+        return (self.seed, self.stack, self.block, self.l, matrix)
+
+
+class RotationLinear(nn.Module):
+    """x U S V + B, with U and V fixed and min(in, out) singular values learned.
+
+    With a seed, U and V are not part of the checkpoint; without one (`key.seed is None`) they are, and must be loaded.
+    In training the chain ((x U) * s) V needs no gradient of a matrix; in inference it is folded into one matrix.
+    """
+
+    u: Tensor
+    v: Tensor
+
+    def __init__(
+        self, inputs: int, outputs: int, key: RotationKey, matrix: int, convention: Convention, gain: float | None
+    ):
+        super().__init__()
+        self.inputs, self.outputs, self.key, self.matrix = inputs, outputs, key, matrix
+        self.convention, self.gain = convention, gain
+        rank = min(inputs, outputs)
+        self.singular_values = nn.Parameter(torch.empty(rank))
+        self.bias = nn.Parameter(torch.empty(outputs))
+        self.register_buffer("u", torch.empty(inputs, rank), persistent=key.seed is None)
+        self.register_buffer("v", torch.empty(rank, outputs), persistent=key.seed is None)
+        self._folded: tuple[tuple, Tensor] | None = None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Singular values of one size, chosen so that the root mean square of the output is `gain` times the input's;
+        without a gain, the authors' Glorot uniform draw, under which the layer starts almost inert."""
+        rank = len(self.singular_values)
+        if self.gain is None:
+            limit = math.sqrt(6 / rank)
+            nn.init.uniform_(self.singular_values, -limit, limit)
+        else:
+            nn.init.constant_(self.singular_values, 2 * self.gain * math.sqrt(self.outputs / rank))
+        nn.init.zeros_(self.bias)
+        self.reset_rotations()
+
+    @torch.no_grad()
+    def reset_rotations(self) -> None:
+        if self.key.seed is None or self.u.is_meta:
+            return
+        stream = self.key.stream(self.matrix)
+        u, v = drawn_pair(stream, self.inputs, self.outputs, self.key.l, self.key.depth, self.convention)
+        self.u.copy_(u)
+        self.v.copy_(v)
+
+    @torch.no_grad()
+    def load_draws(self, left: np.ndarray, right: np.ndarray) -> None:
+        """Take rotations from draws recorded elsewhere."""
+        u, v = rotation_pair(left, right, self.inputs, self.outputs, self.key.l, self.key.depth, self.convention)
+        self.u.copy_(u)
+        self.v.copy_(v)
+
+    def weight(self) -> Float[Tensor, "inputs outputs"]:
+        """The dense matrix U S V."""
+        return (self.u * self.singular_values) @ self.v
+
+    def folded(self) -> Float[Tensor, "inputs outputs"]:
+        """`weight()`, kept until one of its factors changes."""
+        parts = (self.u, self.singular_values, self.v)
+        if any(p.is_inference() for p in parts):
+            return self.weight()
+        stamp = tuple((p.data_ptr(), p._version, p.dtype, p.device) for p in parts)
+        if self._folded is None or self._folded[0] != stamp:
+            self._folded = (stamp, self.weight())
+        return self._folded[1]
+
+    def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
+        if torch.is_grad_enabled() or self.training or torch.compiler.is_compiling():
+            return torch.nn.functional.linear((x @ self.u) * self.singular_values, self.v.mT, self.bias)
+        return torch.nn.functional.linear(x, self.folded().mT, self.bias)
+
+
+class RandomFeedForward(nn.Module):
+    """relu(x U1 S1 V1 + B1) U2 S2 V2 + B2: O(d + d_ff) learned parameters."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        intermediate_size: int,
+        key: RotationKey,
+        convention: Convention = "paper",
+        rotation_init: RotationInit = "unit",
+    ):
+        super().__init__()
+        unit = rotation_init == "unit"
+        relu_gain = math.sqrt(2) if unit else None
+        self.linear_1 = RotationLinear(hidden_size, intermediate_size, key, 0, convention, 1.0 if unit else None)
+        self.linear_2 = RotationLinear(intermediate_size, hidden_size, key, 1, convention, relu_gain)
+
+    def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        return self.linear_2(torch.relu(self.linear_1(x)))
+
+
+def rotation_streams(seed: int, layout: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """The keys of every stream that stacks of (blocks, depth) draw from: what a checksum has to cover."""
+    return [
+        (*RotationKey(seed, stack, block, l, depth).stream(matrix), side)
+        for stack, (blocks, depth) in enumerate(layout)
+        for block in range(blocks)
+        for l in range(1, depth + 1)
+        for matrix in (0, 1)
+        for side in (LEFT, RIGHT)
+    ]

@@ -1,0 +1,1 @@
+"""TransEvolve as Hugging Face models, registered with the Auto classes on import."""

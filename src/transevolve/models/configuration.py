@@ -1,0 +1,184 @@
+"""The configuration of every TransEvolve model."""
+
+from difflib import get_close_matches
+from typing import ClassVar, Literal, Self
+
+from huggingface_hub.dataclasses import strict
+from transformers import AutoConfig, PreTrainedConfig
+
+from ..evolution.backends import BACKENDS, Settings
+from ..evolution.block import BlockOptions
+from ..evolution.feedforward import rotation_streams
+from ..evolution.rotation import checksum
+
+SIZES = {
+    "small": {"hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 1024},
+    "base": {"hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 2048},
+}
+VARIANTS = {
+    "randomFF-1": {"feedforward": "random", "num_blocks": 1, "block_depth": 6},
+    "randomFF-2": {"feedforward": "random", "num_blocks": 2, "block_depth": 3},
+    "fullFF-1": {"feedforward": "full", "num_blocks": 1, "block_depth": 6},
+    "fullFF-2": {"feedforward": "full", "num_blocks": 2, "block_depth": 3},
+}
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """ "; there are a, b" or "; did you mean 'a'?", to end an error message with."""
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
+
+
+@strict
+class TransEvolveConfig(PreTrainedConfig):
+    """What a TransEvolve model is.
+
+    Shape: `vocab_size`, `hidden_size` (d, also the temporal width d'), `num_attention_heads`, `intermediate_size`,
+    `num_blocks` blocks of `block_depth` depths, and the same for a decoder (`decoder_num_blocks`,
+    `decoder_block_depth`, by default those of the encoder).
+
+    Mathematics: `feedforward` "full" or "random"; `evolution` "keys" (the paper's, after cancellation) or "none"
+    (attention shared unchanged over depths); `row_operators` carries the paper's Wk~, which cannot matter;
+    `convention` "paper" or "reference" (the authors' released code); `rotation_seed` draws the rotations of a random
+    feed-forward (None: they are in the checkpoint); `rotation_init` "unit" (output as large as the input) or
+    "reference" (the authors', almost zero).
+
+    Computation: `attention` names a backend, which never changes what a model is, except `linear`.
+
+    `max_position_embeddings` is what tokenizers truncate at; positions are computed, so a model takes any length.
+    """
+
+    model_type: ClassVar[str] = "transevolve"
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
+    attribute_map: ClassVar[dict[str, str]] = {"d_model": "hidden_size"}
+
+    vocab_size: int = 30522
+    hidden_size: int = 256
+    num_attention_heads: int = 8
+    intermediate_size: int = 1024
+    num_blocks: int = 1
+    block_depth: int = 6
+    decoder_num_blocks: int | None = None
+    decoder_block_depth: int | None = None
+    feedforward: Literal["full", "random"] = "full"
+    attention: str = "literal"
+    evolution: Literal["keys", "none"] = "keys"
+    row_operators: bool = False
+    rotation_seed: int | None = 0
+    rotation_init: Literal["unit", "reference"] | None = None
+    rotation_checksum: str | None = None
+    convention: Literal["paper", "reference"] = "paper"
+    dropout: float = 0.1
+    layer_norm_eps: float | None = None
+    max_position_embeddings: int = 512
+    label_smoothing: float = 0.0
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    decoder_start_token_id: int | None = None
+    use_cache: bool = True
+    tie_word_embeddings: bool = True
+
+    def __post_init__(self, **kwargs):
+        if self.decoder_num_blocks is None:
+            self.decoder_num_blocks = self.num_blocks
+        if self.decoder_block_depth is None:
+            self.decoder_block_depth = self.block_depth
+        if self.layer_norm_eps is None:
+            self.layer_norm_eps = 1e-3 if self.convention == "reference" else 1e-5
+        if self.rotation_init is None:
+            self.rotation_init = "reference" if self.convention == "reference" else "unit"
+        if self.decoder_start_token_id is None:
+            self.decoder_start_token_id = self.bos_token_id
+        super().__post_init__(**kwargs)
+
+    @property
+    def num_hidden_layers(self) -> int:
+        return self.num_blocks * self.block_depth
+
+    def validate_sizes(self):
+        """Part of the validation that `@strict` runs."""
+        for name in (
+            "vocab_size",
+            "hidden_size",
+            "num_attention_heads",
+            "intermediate_size",
+            "num_blocks",
+            "block_depth",
+            "max_position_embeddings",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        even = 2 * self.num_attention_heads
+        if self.hidden_size % even:
+            below = max(even, self.hidden_size // even * even)
+            raise ValueError(
+                f"hidden_size={self.hidden_size} does not split into {self.num_attention_heads} heads of even width;"
+                f" {below} would"
+            )
+        if self.feedforward == "random" and self.intermediate_size % 2:
+            raise ValueError(
+                f"a random feed-forward is half sines, half cosines: intermediate_size={self.intermediate_size} is odd,"
+                f" {self.intermediate_size + 1} would do"
+            )
+        for name in ("dropout", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+
+    def validate_choices(self):
+        """Part of the validation that `@strict` runs."""
+        if self.attention not in BACKENDS:
+            known = list(BACKENDS)
+            raise ValueError(f"unknown attention {self.attention!r}" + nearest(self.attention, known))
+        if self.rotation_seed is not None and not 0 <= self.rotation_seed < 2**32:
+            raise ValueError(f"rotation_seed must lie in 0..2**32-1, got {self.rotation_seed}")
+        if self.convention == "reference":
+            if self.hidden_size != 64 * self.num_attention_heads:
+                raise ValueError(
+                    "the authors' code knows only heads of 64: convention='reference' with"
+                    f" {self.num_attention_heads} heads needs hidden_size={64 * self.num_attention_heads}"
+                )
+            if self.rotation_init != "reference":
+                raise ValueError("convention='reference' goes with rotation_init='reference'")
+
+    @classmethod
+    def variant(cls, name: str, *, size: str = "small", **overrides) -> Self:
+        """One of the paper's models: randomFF-1, randomFF-2, fullFF-1, fullFF-2, small (d=256) or base (d=512)."""
+        if name not in VARIANTS:
+            raise ValueError(f"unknown variant {name!r}" + nearest(name, list(VARIANTS)))
+        if size not in SIZES:
+            raise ValueError(f"unknown size {size!r}" + nearest(size, list(SIZES)))
+        return cls(**{**SIZES[size], **VARIANTS[name], **overrides})
+
+    def block_options(self, depth: int) -> BlockOptions:
+        return BlockOptions(
+            hidden_size=self.hidden_size,
+            num_heads=self.num_attention_heads,
+            intermediate_size=self.intermediate_size,
+            depth=depth,
+            feedforward=self.feedforward,
+            backend=self.attention,
+            evolution=self.evolution,
+            row_operators=self.row_operators,
+            rotation_seed=self.rotation_seed,
+            rotation_init=self.rotation_init or "unit",
+            convention=self.convention,
+            dropout=self.dropout,
+            layer_norm_eps=self.layer_norm_eps or 1e-5,
+            settings=self.backend_settings(),
+        )
+
+    def backend_settings(self) -> Settings:
+        return Settings()
+
+    def drawn_checksum(self) -> str | None:
+        """The fingerprint of the rotations this machine draws for this configuration; None if it draws none."""
+        if self.feedforward != "random" or self.rotation_seed is None:
+            return None
+        layout = [(self.num_blocks, self.block_depth)]
+        if self.is_encoder_decoder:
+            layout.append((self.decoder_num_blocks or 1, self.decoder_block_depth or 1))
+        return checksum(rotation_streams(self.rotation_seed, layout))
+
+
+AutoConfig.register("transevolve", TransEvolveConfig, exist_ok=True)

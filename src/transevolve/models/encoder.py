@@ -1,0 +1,118 @@
+"""`TransEvolveModel`, the encoder, and what all TransEvolve models share."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModel, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils.generic import can_return_tuple
+
+from ..evolution.attention import EvolvedAttention
+from ..evolution.block import Trace
+from ..evolution.encoder import EvolvedEncoder
+from ..evolution.feedforward import FullFeedForward, RotationLinear
+from .configuration import TransEvolveConfig
+from .embedding import TokenEmbedding
+from .inputs import embed, padding_mask
+
+
+class TransEvolvePreTrainedModel(PreTrainedModel):
+    """Initialisation, rotations and loading, the same for every head."""
+
+    config: TransEvolveConfig
+    config_class = TransEvolveConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules: ClassVar[list[str]] = ["EncoderBlock", "DecoderBlock"]
+
+    def __init__(self, config: TransEvolveConfig, *args, **kwargs):
+        super().__init__(config, *args, **kwargs)
+        drawn = config.drawn_checksum()
+        if config.rotation_checksum is None:
+            config.rotation_checksum = drawn
+        elif config.rotation_checksum != drawn:
+            raise ValueError(
+                f"rotation checksum mismatch: the checkpoint was trained with rotations {config.rotation_checksum},"
+                f" but rotation_seed={config.rotation_seed} draws {drawn} here, which would be another model."
+                " Restore the seed and shape it was saved with; for a new model set rotation_checksum=None"
+            )
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, (EvolvedAttention, FullFeedForward, RotationLinear, TokenEmbedding)):
+            module.reset_parameters()
+        elif isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+
+    def _asks(self, output_hidden_states: bool | None, output_attentions: bool | None) -> Trace | None:
+        """A trace if hidden states or attentions are wanted, by argument or by configuration."""
+        states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        attentions = self.config.output_attentions if output_attentions is None else output_attentions
+        if not states and not attentions:
+            return None
+        return Trace([] if states else None, [] if attentions else None, [] if attentions else None)
+
+
+class TransEvolveModel(TransEvolvePreTrainedModel):
+    """The encoder: token ids in, one vector a token out.
+
+    `hidden_states` are X^l entering each depth, and the output; `attentions` one matrix a depth.
+    """
+
+    def __init__(self, config: TransEvolveConfig):
+        super().__init__(config)
+        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size)
+        self.encoder = build_encoder(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embedding
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        self.embedding = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        **kwargs,
+    ) -> BaseModelOutput:
+        trace = self._asks(output_hidden_states, output_attentions)
+        return encode(self.encoder, self.embedding, input_ids, attention_mask, inputs_embeds, trace)
+
+
+def build_encoder(config: TransEvolveConfig) -> EvolvedEncoder:
+    return EvolvedEncoder.from_options(config.block_options(config.block_depth), config.num_blocks)
+
+
+def encode(
+    encoder: EvolvedEncoder,
+    embedding: TokenEmbedding,
+    input_ids: Tensor | None,
+    attention_mask: Tensor | None,
+    inputs_embeds: Tensor | None,
+    trace: Trace | None,
+) -> BaseModelOutput:
+    x = embed(embedding, input_ids, inputs_embeds)
+    y = encoder(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])), trace=trace)
+    if trace is not None:
+        trace.enter(y)
+    return BaseModelOutput(
+        last_hidden_state=y,
+        hidden_states=as_tuple(trace and trace.hidden_states),
+        attentions=as_tuple(trace and trace.attentions),
+    )
+
+
+def as_tuple(collected: list[Tensor] | None) -> tuple[Tensor, ...] | None:
+    return None if collected is None else tuple(collected)
+
+
+AutoModel.register(TransEvolveConfig, TransEvolveModel, exist_ok=True)

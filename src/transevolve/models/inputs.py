@@ -1,0 +1,62 @@
+"""What enters a model, checked: a clear error beats a wrong number."""
+
+import torch
+from torch import Tensor
+
+from .embedding import TokenEmbedding, add_positions
+
+
+def checked_ids(input_ids: Tensor, vocab_size: int, name: str = "input_ids") -> Tensor:
+    if input_ids.ndim != 2:
+        raise ValueError(f"{name} must be (batch, length), got shape {tuple(input_ids.shape)}")
+    if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
+        raise TypeError(f"{name} must be integers, got {input_ids.dtype}")
+    if _can_look(input_ids) and input_ids.numel():
+        low, high = (int(v) for v in input_ids.aminmax())
+        if low < 0 or high >= vocab_size:
+            wrong = low if low < 0 else high
+            raise ValueError(f"{name} holds {wrong}, outside the vocabulary 0..{vocab_size - 1}")
+    return input_ids
+
+
+def padding_mask(attention_mask: Tensor | None, shape: tuple[int, int], name: str = "attention_mask") -> Tensor | None:
+    """Hugging Face's mask (1 = real) as a key padding mask (True = ignore)."""
+    if attention_mask is None:
+        return None
+    if attention_mask.is_floating_point():
+        raise TypeError(f"{name} must be bool or integers of 0 and 1 (1 = real), got {attention_mask.dtype}")
+    if tuple(attention_mask.shape) != tuple(shape):
+        raise ValueError(f"{name} must have shape {tuple(shape)} like its tokens, got {tuple(attention_mask.shape)}")
+    if _can_look(attention_mask) and attention_mask.dtype != torch.bool:
+        low, high = (int(v) for v in attention_mask.aminmax())
+        if low < 0 or high > 1:
+            raise ValueError(f"{name} must hold only 0 and 1, found {low if low < 0 else high}")
+    return attention_mask == 0
+
+
+def embed(
+    embedding: TokenEmbedding,
+    input_ids: Tensor | None,
+    inputs_embeds: Tensor | None,
+    start: int = 0,
+    prefix: str = "",
+) -> Tensor:
+    """Token vectors with positions, from ids or from vectors of the caller's own (scaled as `embedding` scales)."""
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError(f"give exactly one of {prefix}input_ids and {prefix}inputs_embeds")
+    if input_ids is not None:
+        inputs_embeds = embedding(checked_ids(input_ids, embedding.num_embeddings, f"{prefix}input_ids"))
+    assert inputs_embeds is not None
+    if inputs_embeds.ndim != 3 or inputs_embeds.shape[-1] != embedding.embedding_dim:
+        raise ValueError(
+            f"{prefix}inputs_embeds must be (batch, length, {embedding.embedding_dim}),"
+            f" got {tuple(inputs_embeds.shape)}"
+        )
+    if inputs_embeds.shape[1] == 0:
+        raise ValueError(f"{prefix}input is empty: a sequence needs at least one token")
+    return add_positions(inputs_embeds, start)
+
+
+def _can_look(tensor: Tensor) -> bool:
+    """Looking at values stalls an accelerator and cannot be traced, so they are checked on the CPU only."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -1,0 +1,45 @@
+"""The losses: Hugging Face's three for classification, and the paper's smoothed cross entropy for translation."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, log_softmax, mse_loss
+
+
+def classification_loss(
+    logits: Float[Tensor, "batch labels"], labels: Tensor, problem_type: str | None
+) -> Float[Tensor, ""]:
+    """By `problem_type`; where it is None, regression for one label, else told by the dtype of `labels`."""
+    integer = not labels.is_floating_point()
+    if problem_type is None:
+        single = "single_label_classification" if integer else "multi_label_classification"
+        problem_type = "regression" if logits.shape[-1] == 1 else single
+    if problem_type == "regression":
+        return mse_loss(logits.squeeze(-1), labels.to(logits.dtype).reshape(logits.squeeze(-1).shape))
+    if problem_type == "single_label_classification":
+        return cross_entropy(logits, labels.reshape(-1))
+    if labels.shape != logits.shape:
+        raise ValueError(
+            f"multi-label labels must be a 0/1 matrix of shape {tuple(logits.shape)}, got {tuple(labels.shape)}"
+        )
+    return binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+
+
+def smoothed_cross_entropy(
+    logits: Float[Tensor, "*batch vocab"], labels: Int[Tensor, "*batch"], smoothing: float, ignore_index: int = -100
+) -> Float[Tensor, ""]:
+    """Mean over tokens of the cross entropy with 1 - eps on the gold class and eps/(V-1) on every other, less the
+    entropy of that target, so that a perfect model scores 0 (as tensor2tensor and the authors' code have it)."""
+    vocab = logits.shape[-1]
+    real = labels != ignore_index
+    gold = labels.masked_fill(~real, 0)
+    log_p = log_softmax(logits.float() if logits.dtype.itemsize < 4 else logits, dim=-1)
+    at_gold = log_p.gather(-1, gold[..., None])[..., 0]
+    loss = -at_gold
+    if smoothing:
+        off = smoothing / (vocab - 1)
+        entropy = -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(off)
+        loss = -(1 - smoothing - off) * at_gold - off * log_p.sum(-1) - entropy
+    return torch.where(real, loss, 0.0).sum() / real.sum()
