@@ -7,8 +7,7 @@ Differs from the paper: by default Wk~ is not carried, since the terms it enters
 """
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -37,8 +36,7 @@ class _Carry(torch.autograd.Function):
         return grad, torch.zeros_like(dead)
 
 
-@dataclass(frozen=True)
-class AttentionState:
+class AttentionState(NamedTuple):
     """What `EvolvedAttention.begin` hands to every depth."""
 
     evolution: Evolution

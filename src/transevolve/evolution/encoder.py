@@ -1,7 +1,6 @@
 """A plain stack of encoder blocks on (batch, n, d): text, series, images, anything that is a sequence of vectors."""
 
 from dataclasses import fields
-from typing import Self
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -33,7 +32,7 @@ class EvolvedEncoder(nn.Module):
         self.blocks = nn.ModuleList(EncoderBlock(self.options, 0, b) for b in range(num_blocks))
 
     @classmethod
-    def from_options(cls, options: BlockOptions, num_blocks: int) -> Self:
+    def from_options(cls, options: BlockOptions, num_blocks: int) -> "EvolvedEncoder":
         given = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in ("num_heads", "depth")}
         return cls(num_heads=options.num_heads, num_blocks=num_blocks, block_depth=options.depth, **given)
 

@@ -11,7 +11,7 @@ Differs from the paper: softmax does not see what is constant along a row, so th
 What is left of them is the key drift b^l = A2 T^l; only the `literal` backend ever forms A1 and A3.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -58,8 +58,7 @@ def key_drift(
     return drift.unflatten(-1, depth.shape[:2]).permute(2, 0, 3, 1)
 
 
-@dataclass(frozen=True)
-class Temporal:
+class Temporal(NamedTuple):
     """The operators of depth: T^l split in heads, and the temporal projections Wq~ and (if carried) Wk~."""
 
     depth: Float[Tensor, "depth heads part"]
@@ -67,8 +66,7 @@ class Temporal:
     key: Float[Tensor, "heads part wide"] | None
 
 
-@dataclass(frozen=True)
-class InitialCondition:
+class InitialCondition(NamedTuple):
     """Q and K of a block, at full width and unscaled, with what says which keys may be seen.
 
     `key_mask` is True where a key is real. `causal` lets query i see keys j <= i.

@@ -1,7 +1,7 @@
 """The configuration of every TransEvolve model."""
 
 from difflib import get_close_matches
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
@@ -142,7 +142,7 @@ class TransEvolveConfig(PreTrainedConfig):
                 raise ValueError("convention='reference' goes with rotation_init='reference'")
 
     @classmethod
-    def variant(cls, name: str, *, size: str = "small", **overrides) -> Self:
+    def variant(cls, name: str, *, size: str = "small", **overrides) -> "TransEvolveConfig":
         """One of the paper's models: randomFF-1, randomFF-2, fullFF-1, fullFF-2, small (d=256) or base (d=512)."""
         if name not in VARIANTS:
             raise ValueError(f"unknown variant {name!r}" + nearest(name, list(VARIANTS)))

@@ -1,7 +1,5 @@
 """`TransEvolveModel`, the encoder, and what all TransEvolve models share."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
@@ -25,7 +23,7 @@ class TransEvolvePreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
-    _no_split_modules: ClassVar[list[str]] = ["EncoderBlock", "DecoderBlock"]
+    _no_split_modules = ["EncoderBlock", "DecoderBlock"]  # noqa: RUF012
 
     def __init__(self, config: TransEvolveConfig, *args, **kwargs):
         super().__init__(config, *args, **kwargs)
@@ -38,6 +36,26 @@ class TransEvolvePreTrainedModel(PreTrainedModel):
                 f" but rotation_seed={config.rotation_seed} draws {drawn} here, which would be another model."
                 " Restore the seed and shape it was saved with; for a new model set rotation_checksum=None"
             )
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, output_loading_info: bool = False, **kwargs):
+        """As in `PreTrainedModel`, but weights of another variant are an error, not a new initialisation.
+
+        Only a task head may be new (an encoder's checkpoint made into a classifier) or left out.
+        """
+        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs)
+        model, info = loaded
+        unfit = {
+            kind: sorted(key for key in map(str, info.get(f"{kind}_keys") or ()) if not key.startswith("head."))
+            for kind in ("missing", "unexpected")
+        }
+        if any(unfit.values()):
+            listed = "; ".join(f"{kind} {', '.join(keys[:3])}" for kind, keys in unfit.items() if keys)
+            raise ValueError(
+                f"{pretrained_model_name_or_path} does not hold the weights of this {cls.__name__} ({listed}):"
+                " its config.json belongs to another variant"
+            )
+        return loaded if output_loading_info else model
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -65,7 +83,7 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
         self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size)
-        self.encoder = build_encoder(config)
+        self.encoder = EvolvedEncoder.from_options(config.block_options(config.block_depth), config.num_blocks)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
@@ -85,30 +103,15 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
         **kwargs,
     ) -> BaseModelOutput:
         trace = self._asks(output_hidden_states, output_attentions)
-        return encode(self.encoder, self.embedding, input_ids, attention_mask, inputs_embeds, trace)
-
-
-def build_encoder(config: TransEvolveConfig) -> EvolvedEncoder:
-    return EvolvedEncoder.from_options(config.block_options(config.block_depth), config.num_blocks)
-
-
-def encode(
-    encoder: EvolvedEncoder,
-    embedding: TokenEmbedding,
-    input_ids: Tensor | None,
-    attention_mask: Tensor | None,
-    inputs_embeds: Tensor | None,
-    trace: Trace | None,
-) -> BaseModelOutput:
-    x = embed(embedding, input_ids, inputs_embeds)
-    y = encoder(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])), trace=trace)
-    if trace is not None:
-        trace.enter(y)
-    return BaseModelOutput(
-        last_hidden_state=y,
-        hidden_states=as_tuple(trace and trace.hidden_states),
-        attentions=as_tuple(trace and trace.attentions),
-    )
+        x = embed(self.embedding, input_ids, inputs_embeds)
+        y = self.encoder(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])), trace=trace)
+        if trace is not None:
+            trace.enter(y)
+        return BaseModelOutput(
+            last_hidden_state=y,
+            hidden_states=as_tuple(trace and trace.hidden_states),
+            attentions=as_tuple(trace and trace.attentions),
+        )
 
 
 def as_tuple(collected: list[Tensor] | None) -> tuple[Tensor, ...] | None:

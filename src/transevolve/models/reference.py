@@ -39,6 +39,16 @@ def load_reference(weights: Mapping[str, np.ndarray], *, heads: int) -> TransEvo
     return model.eval()
 
 
+def encoder_of(model: TransEvolvePreTrainedModel) -> TransEvolveModel:
+    """The encoder inside any TransEvolve model."""
+    if isinstance(model, TransEvolveForSequenceClassification):
+        model = model.model
+    elif isinstance(model, TransEvolveForConditionalGeneration):
+        model = model.encoder
+    assert isinstance(model, TransEvolveModel)
+    return model
+
+
 class _Reader:
     """Hands out arrays by path and remembers which were asked for."""
 
@@ -92,8 +102,7 @@ def _config(reader: _Reader, heads: int) -> TransEvolveConfig:
 
 @torch.no_grad()
 def _fill(reader: _Reader, model: TransEvolvePreTrainedModel) -> None:
-    base = model.model if isinstance(model, TransEvolveForSequenceClassification) else model
-    assert isinstance(base, (TransEvolveModel, TransEvolveForConditionalGeneration))
+    base = encoder_of(model)
     base.embedding.weight.copy_(reader.tensor("embedding"))
     for b, block in enumerate(base.encoder.blocks):
         path = f"encoder.{b}"
@@ -102,8 +111,8 @@ def _fill(reader: _Reader, model: TransEvolvePreTrainedModel) -> None:
             _fill_depth(reader, f"{path}.layers.{i}", depth)
             _fill_evolved(reader, f"{path}.layers.{i}.attn", block.attention, i, depth.value_norm)
         _fill_norm(reader, f"{path}.norm", block.norm)
-    if isinstance(base, TransEvolveForConditionalGeneration):
-        for b, block in enumerate(base.decoder.blocks):
+    if isinstance(model, TransEvolveForConditionalGeneration):
+        for b, block in enumerate(model.decoder.blocks):
             path = f"decoder.{b}"
             _fill_initial(reader, f"{path}.self_attention", block.self_attention)
             _fill_initial(reader, f"{path}.cross_attention", block.cross_attention)

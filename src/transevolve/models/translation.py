@@ -1,7 +1,6 @@
 """`TransEvolveForConditionalGeneration`: encoder and decoder, one embedding for source, target and logits."""
 
 import copy
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +10,7 @@ from transformers.utils.generic import can_return_tuple
 
 from ..evolution.encoder import EvolvedDecoder
 from .configuration import TransEvolveConfig
-from .embedding import TokenEmbedding
-from .encoder import TransEvolvePreTrainedModel, as_tuple, build_encoder, encode
+from .encoder import TransEvolveModel, TransEvolvePreTrainedModel, as_tuple
 from .inputs import embed, padding_mask
 from .loss import smoothed_cross_entropy
 
@@ -23,53 +21,29 @@ def shift_right(labels: Tensor, pad: int, start: int) -> Tensor:
     return shifted.masked_fill(shifted == -100, pad)
 
 
-class EncoderHalf(nn.Module):
-    """What `generate()` calls once: the encoder with the shared embedding."""
-
-    main_input_name = "input_ids"
-
-    def __init__(self, parent: "TransEvolveForConditionalGeneration"):
-        super().__init__()
-        self._parent = [parent]
-
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
-        **kwargs,
-    ) -> BaseModelOutput:
-        model = self._parent[0]
-        trace = model._asks(output_hidden_states, output_attentions)
-        return encode(model.encoder, model.embedding, input_ids, attention_mask, inputs_embeds, trace)
-
-
 class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, GenerationMixin):
     """Translation. `labels` are the target with its end token, unshifted, -100 where padded."""
 
-    _tied_weights_keys: ClassVar[dict[str, str]] = {"lm_head.weight": "embedding.weight"}
+    _tied_weights_keys = {"lm_head.weight": "encoder.embedding.weight"}  # noqa: RUF012
 
     def __init__(self, config: TransEvolveConfig):
         config = copy.deepcopy(config)
         config.is_encoder_decoder = True
         super().__init__(config)
-        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size)
-        self.encoder = build_encoder(config)
+        self.encoder = TransEvolveModel(config)
         options = config.block_options(config.decoder_block_depth or config.block_depth)
         self.decoder = EvolvedDecoder(options, config.decoder_num_blocks or config.num_blocks)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
     def get_encoder(self, modality: str | None = None) -> nn.Module:
-        return EncoderHalf(self)
+        return self.encoder
 
     def get_input_embeddings(self) -> nn.Module:
-        return self.embedding
+        return self.encoder.embedding
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        self.embedding = value
+        self.encoder.embedding = value
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         pad, start = self.config.pad_token_id, self.config.decoder_start_token_id
@@ -94,15 +68,16 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         **kwargs,
     ) -> Seq2SeqLMOutput:
         if encoder_outputs is None:
-            trace = self._asks(output_hidden_states, output_attentions)
-            encoder_outputs = encode(self.encoder, self.embedding, input_ids, attention_mask, inputs_embeds, trace)
+            encoder_outputs = self.encoder(
+                input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions, return_dict=True
+            )
         elif not isinstance(encoder_outputs, BaseModelOutput):
             encoder_outputs = BaseModelOutput(*encoder_outputs)
         memory = encoder_outputs.last_hidden_state
         assert memory is not None
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        y = embed(self.embedding, decoder_input_ids, decoder_inputs_embeds, prefix="decoder_")
+        y = embed(self.encoder.embedding, decoder_input_ids, decoder_inputs_embeds, prefix="decoder_")
         trace = self._asks(output_hidden_states, output_attentions)
         y = self.decoder(
             y,

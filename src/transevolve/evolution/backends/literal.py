@@ -5,10 +5,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..initial import InitialCondition, constant_operator, key_operator, row_operator
-from .base import Settings
+from .base import Evolution, Settings
 
 
-class LiteralEvolution:
+class LiteralEvolution(Evolution):
     """Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)), where A1 and A3 exist only if Wk~ is carried."""
 
     def __init__(self, initial: InitialCondition):

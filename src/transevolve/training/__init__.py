@@ -1,0 +1,1 @@
+"""Training: the paper's procedure on Hugging Face's Trainer."""

@@ -1,0 +1,25 @@
+import hypothesis
+import jaxtyping
+import pytest
+import torch
+
+hypothesis.settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
+hypothesis.settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def _reproducible():
+    """A seed for every test, and NaN wherever memory is used before it is written."""
+    torch.manual_seed(0)
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def unchecked():
+    """The package as users have it, without the shape checks that tests add: for error messages and compilers."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
