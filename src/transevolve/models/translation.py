@@ -68,12 +68,14 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         **kwargs,
     ) -> Seq2SeqLMOutput:
         if encoder_outputs is None:
-            encoder_outputs = self.encoder(
+            encoded = self.encoder(
                 input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions, return_dict=True
             )
-        elif not isinstance(encoder_outputs, BaseModelOutput):
-            encoder_outputs = BaseModelOutput(*encoder_outputs)
-        memory = encoder_outputs.last_hidden_state
+        elif isinstance(encoder_outputs, BaseModelOutput):
+            encoded = encoder_outputs
+        else:
+            encoded = BaseModelOutput(*encoder_outputs)
+        memory = encoded.last_hidden_state
         assert memory is not None
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
@@ -99,8 +101,8 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
             decoder_attentions=as_tuple(trace and trace.attentions),
             cross_attentions=as_tuple(trace and trace.cross_attentions),
             encoder_last_hidden_state=memory,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-            encoder_attentions=encoder_outputs.attentions,
+            encoder_hidden_states=encoded.hidden_states,
+            encoder_attentions=encoded.attentions,
         )
 
 
