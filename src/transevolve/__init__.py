@@ -5,6 +5,7 @@ from .evolution.encoder import EvolvedEncoder
 from .models.classification import TransEvolveForSequenceClassification
 from .models.configuration import TransEvolveConfig
 from .models.encoder import TransEvolveModel
+from .models.peer import PeerConfig, PeerForSequenceClassification
 from .models.reference import load_reference
 from .models.translation import TransEvolveForConditionalGeneration
 
@@ -13,6 +14,8 @@ __version__ = "0.1.0"
 __all__ = [
     "EvolvedAttention",
     "EvolvedEncoder",
+    "PeerConfig",
+    "PeerForSequenceClassification",
     "TransEvolveConfig",
     "TransEvolveForConditionalGeneration",
     "TransEvolveForSequenceClassification",

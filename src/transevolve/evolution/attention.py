@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .backends import BACKENDS, Evolution, Settings
+from .backends.linear import orthogonal_features
 from .depth import Convention, depth_map
+from .dropout import Dropout
 from .initial import InitialCondition, Temporal, merge_heads, split_heads
 
 EvolutionKind = Literal["keys", "none"]
@@ -58,13 +60,16 @@ class EvolvedAttention(nn.Module):
     keys to ignore (as in `torch.nn.MultiheadAttention`). A query that sees no key gets zeros.
     """
 
+    projection: Tensor
+    passes: Tensor
+
     def __init__(
         self,
         hidden_size: int,
         num_heads: int,
         depth: int,
         *,
-        backend: str = "literal",
+        backend: str = "auto",
         evolution: EvolutionKind = "keys",
         row_operators: bool = False,
         convention: Convention = "paper",
@@ -95,7 +100,10 @@ class EvolvedAttention(nn.Module):
             self.register_parameter("depth_weight", None)
             self.register_parameter("temporal_query", None)
         self.temporal_key = nn.Parameter(torch.empty(hidden_size, wide)) if row_operators else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
+        self.register_buffer("projection", torch.empty(self.settings.features, wide // num_heads), persistent=False)
+        if self.settings.redraw_interval:
+            self.register_buffer("passes", torch.zeros((), dtype=torch.long))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -109,6 +117,25 @@ class EvolvedAttention(nn.Module):
             nn.init.uniform_(self.depth_weight, -limit, limit)
         for linear in self.output:
             nn.init.xavier_uniform_(linear.weight)
+        self.reset_features()
+
+    @torch.no_grad()
+    def reset_features(self, draw: int = 0) -> None:
+        """The random features of the `linear` backend; a later draw replaces them."""
+        self._draw = draw
+        if not self.projection.is_meta:
+            features, width = self.projection.shape
+            self.projection.copy_(orthogonal_features(features, width, self.settings.feature_seed + draw))
+
+    def _redraw(self) -> None:
+        """New features every `redraw_interval` training passes, counted in the checkpoint."""
+        if not self.settings.redraw_interval or torch.compiler.is_compiling():
+            return
+        draw = int(self.passes) // self.settings.redraw_interval
+        if draw != self._draw:
+            self.reset_features(draw)
+        if self.training:
+            self.passes += 1
 
     @property
     def scale(self) -> float:
@@ -139,6 +166,9 @@ class EvolvedAttention(nn.Module):
         """The initial condition: all that attention needs at every depth."""
         source = x if memory is None else memory
         self._check(x, source, memory is not None, key_padding_mask, causal)
+        backend = backend or self.backend
+        if backend == "linear":
+            self._redraw()
         queries, keys = self.dropout(self.query(x)), self.dropout(self.key(source))
         if self.temporal_key is not None and torch.is_grad_enabled():
             keys = _Carry.apply(keys, self.temporal_key)
@@ -146,12 +176,14 @@ class EvolvedAttention(nn.Module):
             queries=queries,
             keys=keys,
             heads=self.num_heads,
+            depth=self.depth,
             scale=self.scale,
             temporal=self._temporal(),
             key_mask=None if key_padding_mask is None else ~key_padding_mask,
             causal=causal,
+            projection=self.projection,
         )
-        evolution = BACKENDS[backend or self.backend](initial, self.settings)
+        evolution = BACKENDS[backend](initial, self.settings)
         return AttentionState(evolution, source.shape[1], initial.sighted())
 
     def _check(self, x: Tensor, source: Tensor, cross: bool, key_padding_mask: Tensor | None, causal: bool) -> None:

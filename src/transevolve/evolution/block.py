@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from .attention import AttentionState, EvolutionKind, EvolvedAttention
 from .backends import Settings
 from .depth import Convention
+from .dropout import Dropout
 from .feedforward import FullFeedForward, RandomFeedForward, RotationInit, RotationKey
 
 
@@ -28,7 +29,7 @@ class BlockOptions:
     intermediate_size: int
     depth: int
     feedforward: str = "full"
-    backend: str = "literal"
+    backend: str = "auto"
     evolution: EvolutionKind = "keys"
     row_operators: bool = False
     rotation_seed: int | None = 0
@@ -101,7 +102,7 @@ class EncoderDepth(nn.Module):
         self.value_norm = options.norm()
         self.feedforward_norm = options.norm()
         self.feedforward = options.feed_forward(stack, block, l)
-        self.dropout = nn.Dropout(options.dropout)
+        self.dropout = Dropout(options.dropout)
 
     def forward(
         self, attention: EvolvedAttention, state: AttentionState, x: Float[Tensor, "batch n d"]
@@ -145,7 +146,7 @@ class DecoderDepth(nn.Module):
         self.memory_norm = options.norm()
         self.feedforward_norm = options.norm()
         self.feedforward = options.feed_forward(stack, block, l)
-        self.dropout = nn.Dropout(options.dropout)
+        self.dropout = Dropout(options.dropout)
 
     def forward(
         self,

@@ -69,16 +69,18 @@ class Temporal(NamedTuple):
 class InitialCondition(NamedTuple):
     """Q and K of a block, at full width and unscaled, with what says which keys may be seen.
 
-    `key_mask` is True where a key is real. `causal` lets query i see keys j <= i.
+    `key_mask` is True where a key is real. `causal` lets query i see keys j <= i. `projection` draws random features.
     """
 
     queries: Float[Tensor, "batch q wide"]
     keys: Float[Tensor, "batch k wide"]
     heads: int
+    depth: int
     scale: float
     temporal: Temporal | None
     key_mask: Bool[Tensor, "batch k"] | None
     causal: bool
+    projection: Float[Tensor, "features part"] | None = None
 
     @property
     def scaled_queries(self) -> Float[Tensor, "batch heads q part"]:
@@ -90,10 +92,12 @@ class InitialCondition(NamedTuple):
 
     @property
     def drift(self) -> Float[Tensor, "depth batch heads k"] | None:
-        """The key drift of every depth, or None where attention does not evolve."""
+        """The key drift of every depth, or None where attention does not evolve; float32 at least."""
         if self.temporal is None:
             return None
-        return key_drift(self.keys, self.temporal.query, self.temporal.depth)
+        wide = torch.promote_types(self.keys.dtype, torch.float32)
+        with torch.autocast(self.keys.device.type, enabled=False):
+            return key_drift(self.keys.to(wide), self.temporal.query.to(wide), self.temporal.depth.to(wide))
 
     def visible(self) -> Bool[Tensor, "#batch 1 #q #k"] | None:
         """True where query i may see key j; None where every query sees every key."""

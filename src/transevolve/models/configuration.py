@@ -43,7 +43,10 @@ class TransEvolveConfig(PreTrainedConfig):
     feed-forward (None: they are in the checkpoint); `rotation_init` "unit" (output as large as the input) or
     "reference" (the authors', almost zero).
 
-    Computation: `attention` names a backend, which never changes what a model is, except `linear`.
+    Computation: `attention` names a backend. All are exact but `linear`, which approximates by `num_features` random
+    features a head (`feature_map` "positive", drawn from `feature_seed`, anew every `feature_redraw_interval` training
+    passes unless 0) or by elu(x) + 1 ("elu"). `auto` uses `once` while its matrices take less than
+    `attention_memory_budget` bytes, else `fused`.
 
     `max_position_embeddings` is what tokenizers truncate at; positions are computed, so a model takes any length.
     """
@@ -61,13 +64,18 @@ class TransEvolveConfig(PreTrainedConfig):
     decoder_num_blocks: int | None = None
     decoder_block_depth: int | None = None
     feedforward: Literal["full", "random"] = "full"
-    attention: str = "literal"
+    attention: str = "auto"
     evolution: Literal["keys", "none"] = "keys"
     row_operators: bool = False
     rotation_seed: int | None = 0
     rotation_init: Literal["unit", "reference"] | None = None
     rotation_checksum: str | None = None
     convention: Literal["paper", "reference"] = "paper"
+    attention_memory_budget: int = 2**31
+    num_features: int = 64
+    feature_map: Literal["positive", "elu"] = "positive"
+    feature_seed: int = 0
+    feature_redraw_interval: int = 0
     dropout: float = 0.1
     layer_norm_eps: float | None = None
     max_position_embeddings: int = 512
@@ -106,6 +114,7 @@ class TransEvolveConfig(PreTrainedConfig):
             "num_blocks",
             "block_depth",
             "max_position_embeddings",
+            "num_features",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -130,6 +139,9 @@ class TransEvolveConfig(PreTrainedConfig):
         if self.attention not in BACKENDS:
             known = list(BACKENDS)
             raise ValueError(f"unknown attention {self.attention!r}" + nearest(self.attention, known))
+        for name in ("attention_memory_budget", "feature_redraw_interval"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if self.rotation_seed is not None and not 0 <= self.rotation_seed < 2**32:
             raise ValueError(f"rotation_seed must lie in 0..2**32-1, got {self.rotation_seed}")
         if self.convention == "reference":
@@ -169,7 +181,13 @@ class TransEvolveConfig(PreTrainedConfig):
         )
 
     def backend_settings(self) -> Settings:
-        return Settings()
+        return Settings(
+            memory_budget=self.attention_memory_budget,
+            features=self.num_features,
+            feature_map=self.feature_map,
+            feature_seed=self.feature_seed,
+            redraw_interval=self.feature_redraw_interval,
+        )
 
     def drawn_checksum(self) -> str | None:
         """The fingerprint of the rotations this machine draws for this configuration; None if it draws none."""

@@ -24,12 +24,13 @@ class Evolution(ABC):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a backend may be told: see the fields of the same name in `TransEvolveConfig`."""
+    """What a backend may be told; `TransEvolveConfig` has a field for each."""
 
     memory_budget: int = 2**31
     features: int = 64
     feature_map: str = "positive"
     feature_seed: int = 0
+    redraw_interval: int = 0
 
 
 Begin = Callable[[InitialCondition, Settings], Evolution]

@@ -1,0 +1,7 @@
+"""`python -m transevolve`."""
+
+import sys
+
+from transevolve_cli import main
+
+sys.exit(main())

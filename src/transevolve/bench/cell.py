@@ -1,0 +1,90 @@
+"""One cell of a benchmark: a system at one length and batch, and the step that is measured."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from .options import BenchOptions
+from .systems import NUM_LABELS, Spec, build_model, feature_count
+
+Inputs = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Everything that defines a step; plain values, so that another process can be handed it."""
+
+    system: str
+    size: str
+    length: int
+    batch: int
+    mode: str
+    vocab: int
+    features: int | None
+    seed: int
+    device: str
+    threads: int | None
+
+    @classmethod
+    def of(cls, spec: Spec, options: BenchOptions, length: int, batch: int) -> "Cell":
+        o = options
+        return cls(spec.text, spec.size, length, batch, o.mode, o.vocab, o.features, o.seed, o.device, o.threads)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model and its step; `step(inputs)` leaves no gradients behind."""
+
+    model: PreTrainedModel
+    step: Callable[[Inputs], None]
+    parameters: int
+    features: int | None
+
+
+def load(cell: Cell, spec: Spec) -> Workload:
+    """Builds the cell's model. A training step is forward with labels, backward, Adam; a forward step no gradients."""
+    torch.manual_seed(cell.seed)
+    model = build_model(spec, length=cell.length, vocab=cell.vocab, features=cell.features).to(cell.device)
+    step = _training_step(model) if cell.mode == "train" else _forward_step(model)
+    return Workload(model, step, sum(p.numel() for p in model.parameters()), feature_count(model, spec))
+
+
+def _training_step(model: PreTrainedModel) -> Callable[[Inputs], None]:
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def step(inputs: Inputs) -> None:
+        model(**inputs).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def _forward_step(model: PreTrainedModel) -> Callable[[Inputs], None]:
+    model.eval()
+
+    @torch.no_grad()
+    def step(inputs: Inputs) -> None:
+        model(input_ids=inputs["input_ids"])
+
+    return step
+
+
+def random_inputs(cell: Cell, batch: int, length: int) -> Inputs:
+    """Token ids without padding, and labels, the same for every system."""
+    generator = torch.Generator().manual_seed(cell.seed)
+    ids = torch.randint(cell.vocab, (batch, length), generator=generator)
+    labels = torch.randint(NUM_LABELS, (batch,), generator=generator)
+    return {"input_ids": ids.to(cell.device), "labels": labels.to(cell.device)}
+
+
+def why_failed(error: Exception) -> str:
+    """A row's note: whether memory ran out, or what else went wrong."""
+    message = " ".join(str(error).split())
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in message:
+        return "does not fit in memory"
+    return f"failed: {type(error).__name__}: {message[:200]}"

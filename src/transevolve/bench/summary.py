@@ -1,0 +1,54 @@
+"""From repeats to numbers worth printing: medians, quartiles, and ratios against the Transformers of the same size."""
+
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+from .results import Row
+
+YARDSTICKS = {"eager": "transformer-eager", "sdpa": "transformer"}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A middle value and the quartiles around it."""
+
+    middle: float
+    low: float
+    high: float
+
+
+def spread(values: list[float]) -> Spread:
+    if len(values) == 1:
+        return Spread(values[0], values[0], values[0])
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return Spread(median(values), low, high)
+
+
+def tokens_per_second(row: Row) -> float:
+    assert row.batch is not None
+    return row.batch * row.length / median(row.seconds)
+
+
+def yardstick(row: Row, rows: list[Row], name: str) -> Row | None:
+    """The Transformer of the row's length and size, if it ran to the end."""
+    for other in rows:
+        same = (other.length, other.size) == (row.length, row.size)
+        if same and other.system.partition("@")[0] == name and other.note is None:
+            return other
+    return None
+
+
+def speed_ratio(row: Row, against: Row) -> Spread:
+    """How many times the tokens a second: the ratio of the medians, and the quartiles of the ratios in each round."""
+    assert row.batch is not None
+    assert against.batch is not None
+    tokens = row.batch / against.batch
+    rounds = spread([tokens * b / a for a, b in zip(row.seconds, against.seconds, strict=True)])
+    return Spread(tokens_per_second(row) / tokens_per_second(against), rounds.low, rounds.high)
+
+
+def memory_ratio(row: Row, against: Row) -> float | None:
+    """How many times the memory a token."""
+    if not row.peak_bytes or not against.peak_bytes or not row.batch or not against.batch:
+        return None
+    return (row.peak_bytes / row.batch) / (against.peak_bytes / against.batch)

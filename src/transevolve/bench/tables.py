@@ -1,0 +1,126 @@
+"""Results as people read them: a table in the terminal, one for GitHub, and a picture."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from .results import Results, Row, write_atomically
+from .summary import YARDSTICKS, Spread, memory_ratio, speed_ratio, spread, tokens_per_second, yardstick
+
+IDENTITY = ["length", "system", "backend", "size", "parameters", "features", "batch"]
+SPEED_COLUMNS = [*IDENTITY, "seconds a step", "tokens/s", "speed / eager", "speed / sdpa"]
+MEMORY_COLUMNS = [*IDENTITY, "peak MB", "memory / eager", "memory / sdpa"]
+
+
+def speed_table(results: Results) -> list[list[str]]:
+    return [_identity(row) + _speed_numbers(row, results.rows) for row in results.rows]
+
+
+def memory_table(results: Results) -> list[list[str]]:
+    return [_identity(row) + _memory_numbers(row, results.rows) for row in results.rows]
+
+
+def _identity(row: Row) -> list[str]:
+    parameters = "" if row.parameters is None else f"{row.parameters / 1e6:.2f}M"
+    features = "" if row.features is None else str(row.features)
+    return [str(row.length), row.system, row.backend, row.size, parameters, features, str(row.batch)]
+
+
+def _speed_numbers(row: Row, rows: list[Row]) -> list[str]:
+    if row.note is not None:
+        return [row.note, "", "", ""]
+    ratios = []
+    for name in YARDSTICKS.values():
+        against = yardstick(row, rows, name)
+        ratios.append("" if against is None else _ranged(speed_ratio(row, against), 2))
+    return [_ranged(spread(row.seconds), 4), f"{tokens_per_second(row):,.0f}", *ratios]
+
+
+def _memory_numbers(row: Row, rows: list[Row]) -> list[str]:
+    if row.note is not None or row.peak_bytes is None:
+        return [row.note or "", "", ""]
+    ratios = []
+    for name in YARDSTICKS.values():
+        against = yardstick(row, rows, name)
+        ratio = None if against is None else memory_ratio(row, against)
+        ratios.append("" if ratio is None else f"{ratio:.2f}")
+    return [f"{row.peak_bytes / 1e6:,.1f}", *ratios]
+
+
+def _ranged(value: Spread, digits: int) -> str:
+    return f"{value.middle:.{digits}f} ({value.low:.{digits}f}-{value.high:.{digits}f})"
+
+
+def console() -> Console:
+    """Standard output; wide where it is not a terminal, so that files and pipes get whole rows."""
+    return Console(width=None if sys.stdout.isatty() else 180)
+
+
+def show(title: str, columns: list[str], cells: list[list[str]]) -> None:
+    table = Table(title=title)
+    for column in columns:
+        table.add_column(column)
+    for row in cells:
+        table.add_row(*row)
+    console().print(table)
+
+
+def markdown(title: str, header: dict[str, str], columns: list[str], cells: list[list[str]], reading: str) -> str:
+    """A page for GitHub: how it was measured, then the numbers."""
+    lines = [f"# {title}", ""]
+    lines += [f"- {key}: `{value}`" for key, value in header.items()]
+    lines += ["", reading, "", _bar(columns), _bar(["---"] * len(columns))]
+    lines += [_bar([cell.replace("|", "\\|") for cell in row]) for row in cells]
+    return "\n".join(lines) + "\n"
+
+
+def _bar(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def plot(path: Path, title: str, rows: list[Row], value: Callable[[Row], float | None], label: str) -> None:
+    """One line a system against length, both axes logarithmic."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    for system in dict.fromkeys(row.system for row in rows):
+        points = [(row.length, value(row)) for row in rows if row.system == system and row.note is None]
+        points = sorted((length, y) for length, y in points if y)
+        if points:
+            axes.plot(*zip(*points, strict=True), marker="o", label=system)
+    axes.set(xscale="log", yscale="log", xlabel="length (tokens)", ylabel=label, title=title)
+    lengths = sorted({row.length for row in rows})
+    axes.set_xticks(lengths, labels=[str(length) for length in lengths])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.legend()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def write_report(
+    results: Results,
+    title: str,
+    columns: list[str],
+    cells: list[list[str]],
+    reading: str,
+    value: Callable[[Row], float | None],
+    label: str,
+) -> None:
+    """The table on screen, and beside the json a page and a picture."""
+    show(title, columns, cells)
+    commits = ", ".join(dict.fromkeys(row.commit or "not a checkout" for row in results.rows))
+    page = markdown(title, {**results.header, "commit": commits}, columns, cells, reading)
+    write_atomically(results.path.with_suffix(".md"), page)
+    plot(results.path.with_suffix(".png"), title, results.rows, value, label)
+    print(f"wrote {results.path}, {results.path.with_suffix('.md').name}, {results.path.with_suffix('.png').name}")

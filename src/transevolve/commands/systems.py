@@ -1,0 +1,52 @@
+"""`transevolve systems`: everything there is to compare, where it comes from and what it can do."""
+
+import inspect
+from dataclasses import dataclass
+
+from ..bench.tables import show
+from ..evolution.backends import BACKENDS
+from ..models.configuration import VARIANTS, TransEvolveConfig
+from ..peers import SYSTEMS, Capabilities
+
+CITATION = "Dutta et al., Redesigning the Transformer Architecture, NeurIPS 2021"
+COMPLEXITY = {
+    "literal": "L (n^2 d + n^2 exponentials)",
+    "once": "L n^2 d + n^2 exponentials",
+    "fused": "L (n^2 d + n^2 exponentials), memory n",
+    "linear": "L n f d, f features a head",
+    "auto": "that of the backend it chooses",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """There is nothing to choose."""
+
+
+def run(options: Options) -> int:
+    show("TransEvolve: VARIANT:BACKEND, such as fullFF-1:literal", ["variant", "shape", "citation"], _variants())
+    show("Backends: the attention of L depths", ["backend", "complexity", "capabilities", "what"], _backends())
+    show("Other systems: one layer's mixing", ["system", "backend", "complexity", "capabilities", "citation"], _peers())
+    return 0
+
+
+def _variants() -> list[list[str]]:
+    rows = []
+    for name in VARIANTS:
+        config = TransEvolveConfig.variant(name)
+        blocks = "1 block" if config.num_blocks == 1 else f"{config.num_blocks} blocks"
+        rows.append([name, f"{config.feedforward} feed-forward, {blocks} of depth {config.block_depth}", CITATION])
+    return rows
+
+
+def _backends() -> list[list[str]]:
+    rows = []
+    for name, begin in BACKENDS.items():
+        can = Capabilities(causal=True, padding=True, fixed_length=False, stochastic=name == "linear")
+        idea = (inspect.getmodule(begin).__doc__ or "").strip().splitlines()[0]
+        rows.append([name, COMPLEXITY[name], str(can), idea])
+    return rows
+
+
+def _peers() -> list[list[str]]:
+    return [[s.name, s.backend, s.complexity, str(s.capabilities), s.citation] for s in SYSTEMS.values()]

@@ -1,0 +1,22 @@
+"""Errors that are the user's to mend: one line that says what, where and what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(Exception):
+    """Something outside the program is wrong; the command line prints the message alone, without a traceback."""
+
+
+def quoted(names: Iterable[object], limit: int = 12) -> str:
+    """Names for a message: 'a', 'b' and 3 more."""
+    shown = [repr(str(name)) for name in names]
+    rest = len(shown) - limit
+    return ", ".join(shown[:limit]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A near-miss suggestion to end a sentence with, or nothing."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    match = get_close_matches(name.casefold(), by_folded, n=1)
+    return f"; did you mean {by_folded[match[0]]!r}?" if match else ""

@@ -1,0 +1,47 @@
+"""Large CPU buffers, used again: the first touch of fresh memory costs more than the arithmetic done in it."""
+
+import threading
+
+import torch
+from torch import Tensor
+
+SMALLEST = 2**22
+KEPT = 8
+
+
+class BufferPool:
+    """Hands out uninitialised vectors on storages it keeps; a storage is free once nothing else refers to it.
+
+    Nothing is ever given back by hand: autograd's saved tensors count as references until backward frees them.
+    """
+
+    def __init__(self) -> None:
+        self._storages: list[torch.UntypedStorage] = []
+        self._lock = threading.Lock()
+
+    def take(self, count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        size = count * dtype.itemsize
+        if device.type != "cpu" or size < SMALLEST:
+            return torch.empty(count, dtype=dtype, device=device)
+        with self._lock:
+            free = [s for s in self._storages if _references(s) == 1]
+            fitting = [s for s in free if s.nbytes() >= size]
+            if fitting:
+                storage = min(fitting, key=lambda s: s.nbytes())
+            else:
+                self._storages = [s for s in self._storages if s not in free][-KEPT:]
+                storage = torch.empty(count, dtype=dtype).untyped_storage()
+                self._storages.append(storage)
+            return torch.empty(0, dtype=dtype).set_(storage, 0, (count,))
+
+    def clear(self) -> None:
+        """Let go of every buffer; those in use live on with their users."""
+        with self._lock:
+            self._storages = []
+
+
+def _references(storage: torch.UntypedStorage) -> int:
+    return torch._C._storage_Use_Count(storage._cdata)
+
+
+POOL = BufferPool()

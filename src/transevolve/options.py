@@ -1,0 +1,98 @@
+"""A dataclass of options is a command line: one declaration gives names, types, defaults and help.
+
+Fields are `--name value`; a list is `--name a b c`, a bool a bare `--name`, a dataclass `--name.field value`; a field
+with `metadata=POSITIONAL` is given by its place. Help comes from the `Args:` of the docstring.
+"""
+
+import sys
+import types
+from argparse import ArgumentError
+from dataclasses import MISSING, Field, fields
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import docstring_parser
+from jsonargparse import ArgumentParser
+
+from .errors import UserError, nearest
+
+T = TypeVar("T")
+
+
+POSITIONAL = {"positional": True}
+
+
+def parse(options: type[T], arguments: list[str], program: str, summary: str) -> T | None:
+    """The options that the arguments give, or None where help was asked for, and printed."""
+    parser = build_parser(options, program, summary)
+    if "-h" in arguments or "--help" in arguments:
+        parser.print_help(sys.stdout)
+        return None
+    try:
+        parsed = parser.parse_args(arguments)
+    except ArgumentError as error:
+        raise UserError(_complaint(error, parser, options, program)) from error
+    return options(**vars(parser.instantiate(parsed)))
+
+
+def build_parser(options: type, program: str, summary: str) -> ArgumentParser:
+    parser = ArgumentParser(prog=program, description=summary, exit_on_error=False, allow_abbrev=False)
+    hints, helps = get_type_hints(options), _helps(options)
+    for f in fields(options):
+        _add(parser, f, hints[f.name], helps.get(f.name))
+    return parser
+
+
+def _helps(options: type) -> dict[str, str | None]:
+    documented = [docstring_parser.parse(kind.__doc__ or "") for kind in reversed(options.__mro__)]
+    return {p.arg_name: p.description for docstring in documented for p in docstring.params}
+
+
+def _add(parser: ArgumentParser, f: Field, kind: Any, help: str | None) -> None:
+    required = f.default is MISSING and f.default_factory is MISSING
+    default = f.default_factory() if f.default_factory is not MISSING else f.default
+    positional = f.metadata.get("positional", False)
+    settings: dict[str, Any] = {"help": help}
+    if kind is bool:
+        settings["action"] = "store_true"
+    elif get_origin(kind) is list:
+        (settings["type"],) = get_args(kind)
+        settings["nargs"] = "*" if positional and not required else "+"
+    else:
+        settings["type"] = kind
+        if positional and not required:
+            settings["nargs"] = "?"
+    if not required:
+        settings["default"] = default
+    elif not positional:
+        settings["required"] = True
+    parser.add_argument(f.name if positional else f"--{f.name}", **settings)
+
+
+def _complaint(error: ArgumentError, parser: ArgumentParser, options: type, program: str) -> str:
+    """What jsonargparse objects to, in one line, with the nearest name that would have done."""
+    message = " ".join(str(error.message).split())
+    end = f"; see `{program} --help`"
+    if message.lower().startswith("unrecognized arguments:"):
+        unknown = message.split(":", 1)[1].split()
+        name = next((word.split("=")[0] for word in unknown if word.startswith("-")), None)
+        if name is None:
+            return f"unexpected argument {unknown[0]!r}{end}"
+        return f"unknown option {name!r}" + (nearest(name, parser._option_string_actions) or end)
+    hints = get_type_hints(options)
+    for f in fields(options):
+        if f'"{f.name}"' in message:
+            given = message.rsplit("alue: ", 1)[-1]
+            return f"{_shown(f)}: {given!r} is not {_expected(hints[f.name], given)}"
+    return message + end
+
+
+def _shown(f: Field) -> str:
+    return f.name.upper() if f.metadata.get("positional") else f"--{f.name}"
+
+
+def _expected(kind: Any, given: str) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(map(repr, get_args(kind))) + nearest(given, get_args(kind))
+    if get_origin(kind) in (list, Union, types.UnionType):
+        return _expected(get_args(kind)[0], given)
+    return {int: "a whole number", float: "a number"}.get(kind, f"a {getattr(kind, '__name__', kind)}")

@@ -1,0 +1,8 @@
+"""From a description of data to tokenised splits that a trainer can use as they are."""
+
+from .data import DataReport, SplitFacts, TextData
+from .options import DataOptions
+from .registry import TASKS, load_data
+from .stream import iter_texts
+
+__all__ = ["TASKS", "DataOptions", "DataReport", "SplitFacts", "TextData", "iter_texts", "load_data"]

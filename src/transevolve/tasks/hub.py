@@ -1,0 +1,50 @@
+"""A dataset of the Hugging Face hub as a source: a convenience where there is a network."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import datasets
+
+from ..errors import UserError
+from .options import SPLITS, DataOptions
+from .sources import Source
+from .tables import Record, Table
+
+
+def hub_source(options: DataOptions) -> Source:
+    name = str(options.hub)
+    for key in ("validation", "test"):
+        if isinstance(getattr(options, key), str):
+            raise UserError(f"data.{key} names a file, which cannot go with data.hub; give all files with data.path")
+    try:
+        found = datasets.load_dataset(name, cache_dir=options.cache)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(
+            f"data.hub {name!r} cannot be loaded ({reason}); check the name and the network,"
+            " or give the files with data.path"
+        ) from None
+    if not isinstance(found, datasets.DatasetDict) or "train" not in found:
+        raise UserError(f"data.hub {name!r} has no train split; give the files with data.path")
+    names = {split: f"{name} ({split})" for split in SPLITS if split in found}
+    tables = {split: partial(_table, described, found[split]) for split, described in names.items()}
+    return Source(names, tables, options.text, options.label)
+
+
+def _table(name: str, data: datasets.Dataset) -> Table:
+    return Table(name, "row", list(data.column_names), partial(_records, data))
+
+
+def _records(data: datasets.Dataset, names: Sequence[str]) -> Iterator[Record]:
+    batches = data.select_columns(list(names)).iter(batch_size=1000)
+    columns = ([_named(data.features[name], batch[name]) for name in names] for batch in batches)
+    yield from enumerate(chain.from_iterable(zip(*values, strict=True) for values in columns), start=1)
+
+
+def _named(feature: Any, values: list[Any]) -> list[Any]:
+    """Class numbers as the names that the dataset declares for them; it marks a missing label by -1."""
+    if not isinstance(feature, datasets.ClassLabel):
+        return values
+    return [None if value is None or value < 0 else feature.names[value] for value in values]

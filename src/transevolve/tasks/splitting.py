@@ -1,0 +1,39 @@
+"""Seeded, stratified choices of rows: a validation split cut from train, and samples."""
+
+import numpy as np
+
+
+def single_row_classes(classes: np.ndarray) -> list[int]:
+    """Classes with one row only, which cannot be in both parts of a cut."""
+    present, counts = np.unique(classes, return_counts=True)
+    return present[counts == 1].tolist()
+
+
+def stratified_cut(classes: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(rest, cut): indices in order; `share` of every class is cut off, at least one row of it, never all."""
+    counts = np.unique(classes, return_counts=True)[1]
+    take = np.clip(np.rint(counts * share).astype(int), 1, counts - 1)
+    return _drawn(classes, take, seed)
+
+
+def stratified_sample(classes: np.ndarray, rows: int, seed: int) -> np.ndarray:
+    """Indices, in order, of exactly `rows` rows with the classes in proportion (largest remainders)."""
+    if rows >= len(classes):
+        return np.arange(len(classes))
+    counts = np.unique(classes, return_counts=True)[1]
+    exact = counts * (rows / len(classes))
+    take = np.floor(exact).astype(int)
+    by_remainder = np.argsort(take - exact, kind="stable")
+    take[by_remainder[: rows - take.sum()]] += 1
+    return _drawn(classes, take, seed)[1]
+
+
+def _drawn(classes: np.ndarray, take: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(rest, drawn): `take[i]` rows of the i-th class that occurs. RandomState's stream is frozen for good."""
+    rng = np.random.RandomState(seed)
+    by_class = np.argsort(classes, kind="stable")
+    ends = np.cumsum(np.unique(classes, return_counts=True)[1])
+    chosen = np.zeros(len(classes), dtype=bool)
+    for members, count in zip(np.split(by_class, ends[:-1]), take, strict=True):
+        chosen[rng.permutation(members)[:count]] = True
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)

@@ -1,0 +1,33 @@
+"""Texts to predict, one after another in constant memory: from a file, or from a stream such as stdin."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from .columns import choose_text_column
+from .lines import decompressed, numbered_lines, open_bytes, stripped
+from .rows import checked_text
+from .tables import open_table, table_format
+
+
+def iter_texts(source: str | Path | BinaryIO, column: str | None = None) -> Iterator[tuple[int, str]]:
+    """(line number, text) for every text, empty ones too.
+
+    A csv, tsv, jsonl or parquet file gives the texts of `column`, or of the column that is recognised as the text
+    (row numbers, in parquet). Any other file, and a binary stream such as `sys.stdin.buffer`, has one text per line.
+    """
+    if isinstance(source, str | Path) and table_format(source) is not None:
+        table = open_table(source)
+        column = choose_text_column(table, column)
+        for number, (text,) in table.select((column,)):
+            yield number, checked_text(text, table, number, column)
+    elif isinstance(source, str | Path):
+        with open_bytes(source) as stream:
+            yield from _lines(stream, str(source))
+    else:
+        yield from _lines(decompressed(source), getattr(source, "name", "stream"))
+
+
+def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
+    for number, line in numbered_lines(stream, str(name)):
+        yield number, stripped(line)

@@ -1,0 +1,104 @@
+"""The command line's door. It stands outside the package, whose import takes seconds, so that help takes none.
+
+A command is a module with a dataclass `Options`, a `run(options) -> int`, and a line in `COMMANDS`.
+"""
+
+import sys
+import traceback
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module, metadata
+
+
+@dataclass(frozen=True)
+class Command:
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "bench speed": Command("transevolve.commands.bench_speed", "how fast systems are, side by side, interleaved"),
+    "bench memory": Command("transevolve.commands.bench_memory", "how much memory systems need, each on its own"),
+    "systems": Command("transevolve.commands.systems", "TransEvolve's variants and backends, and every other system"),
+    "doctor": Command("transevolve.commands.doctor", "whether this machine is ready, and what would fail on it"),
+}
+
+
+class UsageError(Exception):
+    """Something the user can mend, with a message that says how."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command. 0: done; 2: an error, told in one line; 130: interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [a for a in arguments if a != "--debug"]
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt:
+        print("transevolve: stopped", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        print(f"transevolve: error: {_one_line(error)}", file=sys.stderr)
+        return 2
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(overview())
+        return 0
+    if arguments[0] == "--version":
+        print(f"transevolve {metadata.version('transevolve')}")
+        return 0
+    if arguments[1:] in ([], ["-h"], ["--help"]) and any(name.startswith(f"{arguments[0]} ") for name in COMMANDS):
+        print(overview(f"{arguments[0]} "))
+        return 0
+    name, rest = _find(arguments)
+    module = import_module(COMMANDS[name].module)
+    from transevolve.errors import UserError
+    from transevolve.options import parse
+
+    try:
+        options = parse(module.Options, rest, f"transevolve {name}", COMMANDS[name].summary)
+        return 0 if options is None else module.run(options)
+    except UserError as error:
+        raise UsageError(str(error)) from error
+
+
+def overview(group: str = "") -> str:
+    """The help of the program, or of the commands that share a first word."""
+    chosen = {name: command for name, command in COMMANDS.items() if name.startswith(group)}
+    width = max(map(len, chosen))
+    lines = [f"  {name:<{width}}  {command.summary}" for name, command in chosen.items()]
+    usage = f"usage: transevolve {group}COMMAND [OPTIONS]" if group else "usage: transevolve COMMAND [OPTIONS]"
+    hint = "COMMAND --help shows its options, --debug the traceback of an error, --version the version."
+    return "\n".join([usage, "", *lines, "", hint])
+
+
+def _find(arguments: list[str]) -> tuple[str, list[str]]:
+    for words in (2, 1):
+        name = " ".join(arguments[:words])
+        if name in COMMANDS:
+            return name, arguments[words:]
+    first = arguments[0]
+    if first.startswith("-"):
+        raise UsageError(f"unknown option {first!r} before a command; see `transevolve --help`")
+    group = [name.removeprefix(f"{first} ") for name in COMMANDS if name.startswith(f"{first} ")]
+    if group:
+        raise UsageError(f"unknown command '{first} {arguments[1]}'{_instead(arguments[1], group)}")
+    firsts = list(dict.fromkeys(name.split()[0] for name in COMMANDS))
+    raise UsageError(f"unknown command {first!r}{_instead(first, firsts)}")
+
+
+def _instead(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
+
+
+def _one_line(error: Exception) -> str:
+    message = " ".join(str(error).split()) or "no message"
+    if isinstance(error, (UsageError, ValueError, OSError)):
+        return message
+    return f"{type(error).__name__}: {message}; --debug shows where"

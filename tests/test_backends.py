@@ -1,0 +1,203 @@
+"""What single backends promise beyond the properties all of them share."""
+
+import pytest
+import torch
+from support import KINDS, Case, make_case
+
+from transevolve import TransEvolveConfig, TransEvolveForSequenceClassification
+from transevolve.evolution.backends import Settings, auto, fused, once
+from transevolve.evolution.backends.linear import orthogonal_features
+from transevolve.evolution.backends.once import OnceEvolution, plan
+from transevolve.evolution.backends.pool import SMALLEST, BufferPool
+
+
+def evolution_of(case: Case, backend: str):
+    return case.layer.begin(case.x, case.memory, case.padding, case.causal, backend=backend).evolution
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("drift", ["keys", "none"])
+def test_once_in_tiles(kind, padded, drift, monkeypatch):
+    """Tiles of every sort, too small to be worth it, agree with the literal form."""
+    monkeypatch.setattr(once, "CAUSAL_ROWS", 5)
+    monkeypatch.setattr(once, "WORTH_CUTTING", 1)
+    monkeypatch.setattr(once, "CACHED", 64)
+    case = make_case(kind, n=23, keys=19, padded=padded, dtype=torch.float64, evolution=drift)
+    expected, found = case.run("literal"), case.run("once")
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    for a, b in zip(case.gradients(found), case.gradients(expected), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
+
+
+def test_once_with_holes_in_the_mask(monkeypatch):
+    monkeypatch.setattr(once, "WORTH_CUTTING", 1)
+    for kind in KINDS:
+        case = make_case(kind, n=12, keys=12, dtype=torch.float64)
+        case.padding = torch.rand(3, 12) < 0.5
+        torch.testing.assert_close(case.run("once"), case.run("literal"), rtol=0, atol=1e-10)
+
+
+def test_plan_skips_what_is_hidden():
+    whole = plan(2, 8, 1024, 1024, None, causal=False)
+    assert [t.shape for t in whole] == [(16, 1024, 1024)]
+    ragged = plan(2, 8, 1024, 1024, [1024, 300], causal=False)
+    assert [t.shape for t in ragged] == [(8, 1024, 1024), (8, 1024, 300)]
+    causal = plan(1, 8, 1024, 1024, None, causal=True)
+    assert sum(h * r * k for h, r, k in (t.shape for t in causal)) == 8 * 256 * (256 + 512 + 768 + 1024)
+    assert len(plan(4, 8, 64, 64, [64, 3, 5, 9], causal=True)) == 1
+
+
+def test_once_leaves_wide_drifts_to_fused():
+    assert isinstance(evolution_of(make_case("self"), "once"), OnceEvolution)
+    assert isinstance(evolution_of(make_case("self", drift=1000), "once"), fused.FusedEvolution)
+
+
+def test_once_keeps_one_matrix_for_backward():
+    """All that autograd saves for six depths is one n x n matrix a head, and things linear in n."""
+    n, heads = 1024, 4
+    case = make_case("self", n=n, heads=heads, hidden=32, depth=6, batch=1, padded=False)
+    saved: dict[int, int] = {}
+
+    def pack(t):
+        saved[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        y = case.run("once")
+    matrix = 4 * heads * n * n
+    assert matrix <= sum(saved.values()) < 1.5 * matrix
+    literal: dict[int, int] = {}
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: literal.setdefault(t.untyped_storage().data_ptr(), t.untyped_storage().nbytes()) and t, lambda t: t
+    ):
+        case.run("literal")
+    assert sum(literal.values()) > 5 * matrix
+    y.sum().backward()
+
+
+def test_once_backward_twice():
+    case = make_case("self")
+    y = case.run("once")
+    first = torch.autograd.grad(y.sum(), case.values, retain_graph=True)
+    second = torch.autograd.grad(y.sum(), case.values)
+    for a, b in zip(first, second, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_once_with_some_depths_unused():
+    """Only depth 2 of 3 enters the loss: the others have no share in the gradient."""
+    for backend in ("literal", "once"):
+        case = make_case("self", dtype=torch.float64)
+        state = case.layer.begin(case.x, None, case.padding, backend=backend)
+        case.layer(state, case.values[1], 2).square().sum().backward()
+        if backend == "literal":
+            expected = case.x.grad
+    torch.testing.assert_close(case.x.grad, expected)
+
+
+def test_bfloat16_keeps_the_drift():
+    """A drift of 40 rounded to bfloat16 is off by 0.1; split over channels it is not."""
+    case = make_case("self", n=33, batch=1, padded=False, drift=60.0)
+    with torch.no_grad():
+        case.layer.query.weight.zero_()
+        expected = case.run("literal")
+        with torch.autocast("cpu", torch.bfloat16):
+            found = {name: case.run(name) for name in ("fused", "once")}
+    for y in found.values():
+        assert (y.float() - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_linear_error_falls_with_features(kind):
+    """Twelve draws of 16, 64, 256 features: the mean error against the literal form falls each time."""
+    errors = []
+    for features in (16, 64, 256):
+        total = 0.0
+        for seed in range(12):
+            settings = Settings(features=features, feature_seed=seed)
+            case = make_case(kind, n=24, keys=24, settings=settings)
+            with torch.no_grad():
+                case.layer.query.weight.mul_(0.7)
+                case.layer.key.weight.mul_(0.7)
+                total += float((case.run("linear") - case.run("literal")).square().mean().sqrt())
+        errors.append(total / 12)
+    assert errors[0] > 1.3 * errors[1] > 1.3**2 * errors[2]
+
+
+@pytest.mark.parametrize("feature_map", ["positive", "elu"])
+def test_linear_in_chunks_is_what_it_says(feature_map, monkeypatch):
+    """Chunked causal attention is exactly the lower triangle of its own kernel, whatever the chunk."""
+    from transevolve.evolution.backends import linear
+
+    case = make_case("causal", n=29, dtype=torch.float64, settings=Settings(feature_map=feature_map), drift=5.0)
+    state = case.layer.begin(case.x, None, case.padding, True, backend="linear")
+    for chunk in (1, 4, 64):
+        monkeypatch.setattr(linear, "CHUNK", chunk)
+        for l, values in enumerate(case.values, 1):
+            heads = values.unflatten(-1, (4, -1)).transpose(1, 2)
+            torch.testing.assert_close(state.evolution.mix(heads, l), state.attention(l) @ heads, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_linear_is_stable(kind, scale):
+    """Large inputs, and bfloat16: finite values and gradients, rows that sum to one."""
+    for low in (False, True):
+        case = make_case(kind, n=40, keys=40, drift=30.0)
+        with torch.no_grad():
+            case.x.mul_(scale)
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            y = case.run("linear")
+        assert torch.isfinite(y).all()
+        assert all(torch.isfinite(g).all() for g in case.gradients(y))
+
+
+def test_orthogonal_features():
+    w = orthogonal_features(96, 32, 0).double()
+    for block in w.split(32):
+        unit = block / block.norm(dim=1, keepdim=True)
+        torch.testing.assert_close(unit @ unit.mT, torch.eye(len(unit), dtype=torch.float64), rtol=0, atol=1e-5)
+    assert abs(float(orthogonal_features(4096, 32, 0).square().sum(1).mean()) - 32) < 1.0
+    assert torch.equal(orthogonal_features(8, 4, 5), orthogonal_features(8, 4, 5))
+
+
+def test_features_are_redrawn_and_resumed(tmp_path):
+    torch.manual_seed(0)
+    config = TransEvolveConfig(
+        vocab_size=20, hidden_size=32, num_attention_heads=4, attention="linear", feature_redraw_interval=2, dropout=0.0
+    )
+    model = TransEvolveForSequenceClassification(config).train()
+    ids = torch.randint(1, 20, (2, 9))
+    outputs = [model(ids).logits.detach() for _ in range(5)]
+    same = [torch.equal(a, b) for a, b in zip(outputs, outputs[1:], strict=False)]
+    assert same == [True, False, True, False]
+    model.eval().save_pretrained(tmp_path)
+    again = TransEvolveForSequenceClassification.from_pretrained(tmp_path)
+    assert torch.equal(again(ids).logits, model(ids).logits)
+    assert torch.equal(again.train()(ids).logits, outputs[4])
+
+
+def test_auto_follows_the_budget():
+    small, large = Settings(memory_budget=2**40), Settings(memory_budget=1000)
+    assert isinstance(evolution_of(make_case("self", settings=small), "auto"), OnceEvolution)
+    assert isinstance(evolution_of(make_case("self", settings=large), "auto"), fused.FusedEvolution)
+    name, why = auto.explain(4096, 4096, 1, 8, settings=Settings(memory_budget=2**28))
+    assert name == "fused"
+    assert "512.0 MiB, over the budget of 256.0 MiB" in why
+
+
+def test_pool_reuses_only_what_is_free():
+    pool = BufferPool()
+    n = SMALLEST
+    a = pool.take(n, torch.float32, torch.device("cpu"))
+    b = pool.take(n, torch.float32, torch.device("cpu"))
+    assert a.data_ptr() != b.data_ptr()
+    first = a.data_ptr()
+    view = a[5:]
+    del a
+    assert pool.take(n // 2, torch.float32, torch.device("cpu")).data_ptr() != first
+    del view
+    assert pool.take(n, torch.float32, torch.device("cpu")).data_ptr() == first
+    pool.clear()
+    assert b.fill_(1.0).sum() == n

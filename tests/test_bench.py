@@ -1,0 +1,198 @@
+"""Benchmarks: what is measured, how it is summed up, how it stops and continues."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from transevolve.bench.budget import largest_batch
+from transevolve.bench.options import BenchOptions, parse_bytes
+from transevolve.bench.results import Row
+from transevolve.bench.speed import SpeedOptions
+from transevolve.bench.summary import memory_ratio, speed_ratio, spread, yardstick
+from transevolve.bench.systems import backend_at, build_model, feature_count, parse_spec
+from transevolve.cli import main
+
+TINY = ["--vocab", "100", "--threads", "1", "--mode", "forward"]
+SPEED = ["bench", "speed", *TINY, "--repeats", "3", "--warmup", "1", "--batch", "1"]
+THREE = ["--systems", "fullFF-1:literal", "transformer", "transformer-eager"]
+
+
+def rows_of(path) -> list[dict]:
+    return json.loads(path.read_text())["rows"]
+
+
+def row(system: str, seconds: list[float], *, batch: int = 2, size: str = "small", **values) -> Row:
+    return Row(system, "", size, 64, batch, seconds=seconds, **values)
+
+
+def test_speed_writes_every_repeat_a_table_and_a_plot(tmp_path, capsys):
+    assert main([*SPEED, *THREE, "transformer@base", "--lengths", "16", "--output", str(tmp_path)]) == 0
+    rows = rows_of(tmp_path / "speed.json")
+    assert [r["system"] for r in rows] == [*THREE[1:], "transformer@base"]
+    assert all(len(r["seconds"]) == 3 and r["note"] is None for r in rows)
+    page = (tmp_path / "speed.md").read_text()
+    command = "transevolve bench speed --systems fullFF-1:literal transformer transformer-eager transformer@base"
+    for expected in (f"- command: `{command}", "- machine:", "- threads: `1`", "torch", "- commit:", "| sdpa |"):
+        assert expected in page
+    assert (tmp_path / "speed.png").stat().st_size > 1000
+    assert "tokens/s" in capsys.readouterr().out
+
+
+def test_a_training_step_is_measured_too(tmp_path):
+    arguments = ["--systems", "transformer", "--lengths", "8", "--mode", "train", "--batch", "tokens:16"]
+    assert main([*SPEED, *arguments, "--output", str(tmp_path)]) == 0
+    (only,) = rows_of(tmp_path / "speed.json")
+    assert only["batch"] == 2
+    assert len(only["seconds"]) == 3
+
+
+def test_the_same_command_continues_where_it_stopped(tmp_path, capsys):
+    command = [*SPEED, "--systems", "transformer", "--lengths", "8", "16", "--output", str(tmp_path)]
+    assert main(command) == 0
+    path = tmp_path / "speed.json"
+    stored = json.loads(path.read_text())
+    finished = stored["rows"].pop(0)
+    stored["rows"] = [finished]
+    path.write_text(json.dumps(stored))
+    assert main(command) == 0
+    assert "length 8: already measured" in capsys.readouterr().err
+    assert [r["length"] for r in rows_of(path)] == [8, 16]
+    assert rows_of(path)[0] == finished
+
+
+def test_other_settings_are_an_error_until_told_to_restart(tmp_path, capsys):
+    command = [*SPEED, "--systems", "transformer", "--lengths", "8", "--output", str(tmp_path)]
+    assert main(command) == 0
+    assert main([*command, "--seed", "1"]) == 2
+    complaint = capsys.readouterr().err
+    assert "seed was 0, is 1" in complaint
+    assert "--restart" in complaint
+    assert main([*command, "--seed", "1", "--restart"]) == 0
+
+
+def test_what_does_not_fit_says_so_and_the_run_goes_on(tmp_path):
+    too_long = 2**17  # attention matrices of 550 GB
+    arguments = ["--systems", "transformer-eager", "--lengths", str(too_long), "8", "--warmup", "0"]
+    assert main([*SPEED, *arguments, "--output", str(tmp_path)]) == 0
+    notes = {r["length"]: r["note"] for r in rows_of(tmp_path / "speed.json")}
+    assert notes == {too_long: "does not fit in memory", 8: None}
+    assert "does not fit in memory" in (tmp_path / "speed.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--systems", "tranformer"], "unknown system 'tranformer'; did you mean 'transformer'?"),
+        (["--systems", "fullFF-1:litteral"], "did you mean 'literal'?"),
+        (["--systems", "fullFF-3"], "did you mean 'fullFF-"),
+        (["--systems", "transformer@bas"], "did you mean 'base'?"),
+        (["--systems", "transformer:once"], "only TransEvolve takes a backend"),
+        (["--systems", "transformer", "transformer"], "lists transformer twice"),
+        (["--batch", "many"], "--batch must be a number, tokens:N or max, got 'many'"),
+        (["--batch", "max"], "--batch max needs a budget"),
+        (["--memory", "lots"], "--memory must be a size such as 4GB"),
+        (["--device", "cuda:99"], "no device 'cuda:99' here"),
+        (["--lengths", "0"], "--lengths must be at least 1"),
+        (["--repeats", "0"], "--repeats must be at least 1"),
+    ],
+)
+def test_mistakes_are_told_before_anything_runs(arguments, told, tmp_path, capsys):
+    assert main(["bench", "speed", "--output", str(tmp_path / "none"), *arguments]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_memory_is_measured_in_a_process_of_its_own_and_over_budget_is_noted(tmp_path):
+    arguments = ["--systems", "transformer-eager", "--lengths", "512", "--batch", "2", "--memory", "5MB"]
+    assert main(["bench", "memory", *TINY, *arguments, "--output", str(tmp_path)]) == 0
+    (only,) = rows_of(tmp_path / "memory.json")
+    matrix = 2 * 8 * 512 * 512 * 4
+    assert matrix < only["peak_bytes"] < 10 * matrix
+    assert only["peak_counted_by"] in ("VmHWM", "sampled every millisecond")
+    assert "over the budget of 5 MB" in only["note"]
+    assert "over the budget" in (tmp_path / "memory.md").read_text()
+    assert (tmp_path / "memory.png").exists()
+
+
+@pytest.mark.parametrize("jump", [0, 700])
+@pytest.mark.parametrize("budget", [999, 1000, 5432, 100_000])
+def test_the_largest_batch_fills_the_budget_in_few_measurements(budget, jump):
+    measured = []
+
+    def peak(batch: int) -> int | None:
+        measured.append(batch)
+        return None if batch > 900 else 900 + 100 * batch + (jump if batch > 7 else 0)
+
+    found = largest_batch(peak, budget)
+    fitting = [b for b in range(1, 901) if 900 + 100 * b + (jump if b > 7 else 0) <= budget]
+    assert found == max(fitting, default=0)
+    assert len(measured) < 20
+
+
+def test_ratios_are_of_medians_with_the_spread_of_rounds():
+    eager, fast = row("transformer-eager", [4.0, 6.0, 8.0]), row("fullFF-1:once", [2.0, 2.0, 4.0])
+    ratio = speed_ratio(fast, eager)
+    assert ratio.middle == 3.0
+    assert (ratio.low, ratio.high) == (2.0, 2.5)
+
+
+def test_ratios_are_of_tokens_whatever_the_batches():
+    assert speed_ratio(row("a", [1.0], batch=6), row("transformer", [1.0], batch=2)).middle == 3.0
+    heavy, light = row("a", [], batch=2, peak_bytes=800), row("transformer", [], batch=1, peak_bytes=100)
+    assert memory_ratio(heavy, light) == 4.0
+
+
+def test_a_yardstick_is_of_the_same_size_and_ran():
+    small, base = row("transformer", [1.0]), row("transformer@base", [2.0], size="base")
+    mine = row("fullFF-1:once@base", [1.0], size="base")
+    assert yardstick(mine, [small, base], "transformer") is base
+    assert yardstick(mine, [small, replace(base, note="does not fit")], "transformer") is None
+
+
+def test_spread_is_the_median_and_the_quartiles():
+    found = spread([1.0, 2.0, 3.0, 4.0, 100.0])
+    assert (found.low, found.middle, found.high) == (2.0, 3.0, 4.0)
+
+
+def test_batches_follow_their_rule():
+    assert BenchOptions(batch="8").batch_size(512) == 8
+    assert BenchOptions(batch="tokens:4096").batch_size(512) == 8
+    assert BenchOptions(batch="tokens:4096").batch_size(8192) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("4GB", 4 * 10**9), ("1.5GiB", 3 * 2**29), ("512mb", 512 * 10**6), ("7B", 7)]
+)
+def test_sizes_are_decimal_or_binary(text, count):
+    assert parse_bytes(text) == count
+
+
+def test_a_spec_names_variant_backend_and_size():
+    spec = parse_spec("randomFF-2:literal@base", "small")
+    model = build_model(spec, length=16, vocab=100, features=None)
+    config = model.config
+    assert (config.feedforward, config.num_blocks, config.attention, config.hidden_size) == (
+        "random",
+        2,
+        "literal",
+        512,
+    )
+
+
+def test_features_reach_the_systems_that_have_them():
+    spec = parse_spec("fullFF-1:linear", "small")
+    assert feature_count(build_model(spec, length=16, vocab=100, features=24), spec) == 24
+    other = parse_spec("transformer", "small")
+    assert feature_count(build_model(other, length=16, vocab=100, features=24), other) is None
+
+
+def test_a_row_names_what_auto_chose():
+    spec = parse_spec("fullFF-1:auto", "small")
+    assert backend_at(spec, 64, 1, "cpu") == "auto: once"
+    assert backend_at(spec, 2**20, 1, "cpu") == "auto: fused"
+    assert backend_at(parse_spec("transformer", "small"), 64, 1, "cpu") == "sdpa"
+
+
+def test_defaults_are_valid():
+    assert [spec.size for spec in SpeedOptions().specs()] == ["small"] * 4
