@@ -15,6 +15,12 @@ def quoted(names: Iterable[object], limit: int = 12) -> str:
     return ", ".join(shown[:limit]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The nearest name to end a sentence with, or all there are."""
+    known = list(known)
+    return nearest(name, known) or f"; there are {', '.join(known)}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A near-miss suggestion to end a sentence with, or nothing."""
     by_folded = {candidate.casefold(): candidate for candidate in known}

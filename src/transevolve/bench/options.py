@@ -27,7 +27,7 @@ class BenchOptions:
         threads: CPU threads; PyTorch's own choice if not given.
         device: Where to run: cpu, cuda, cuda:1 ...
         features: Random features a head, for systems that have them.
-        vocab: Vocabulary size.
+        vocab: Vocabulary size; that of bytes if not given, as in the tasks where such lengths occur.
         seed: Of weights, token ids and dropout.
         output: Folder for the table, the plot and the raw numbers.
         name: File name in that folder; the benchmark's own if not given.
@@ -43,7 +43,7 @@ class BenchOptions:
     threads: int | None = None
     device: str = "cpu"
     features: int | None = None
-    vocab: int = 30522
+    vocab: int = 256
     seed: int = 0
     output: str = "bench"
     name: str | None = None

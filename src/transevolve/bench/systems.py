@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedModel
 
+from ..errors import suggestion
 from ..evolution.backends import BACKENDS
 from ..evolution.backends.auto import explain
 from ..models.classification import TransEvolveForSequenceClassification
-from ..models.configuration import SIZES, VARIANTS, TransEvolveConfig, nearest
+from ..models.configuration import SIZES, VARIANTS, TransEvolveConfig
 from ..models.peer import PeerConfig, PeerForSequenceClassification
 from ..peers import SYSTEMS, known_settings
 
@@ -38,16 +39,16 @@ def parse_spec(text: str, size: str) -> Spec:
     name, _, backend = named.partition(":")
     size = given_size or size
     if size not in SIZES:
-        raise ValueError(f"unknown size {size!r} in {text!r}" + nearest(size, list(SIZES)))
+        raise ValueError(f"unknown size {size!r} in {text!r}" + suggestion(size, list(SIZES)))
     if name in SYSTEMS:
         if backend:
             raise ValueError(f"{text!r}: only TransEvolve takes a backend; write {name!r}")
         return Spec(text, name, SYSTEMS[name].backend, size)
     if name not in VARIANTS:
-        raise ValueError(f"unknown system {name!r}" + nearest(name, [*VARIANTS, *SYSTEMS]))
+        raise ValueError(f"unknown system {name!r}" + suggestion(name, [*VARIANTS, *SYSTEMS]))
     backend = backend or TransEvolveConfig.variant(name).attention
     if backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r} in {text!r}" + nearest(backend, list(BACKENDS)))
+        raise ValueError(f"unknown backend {backend!r} in {text!r}" + suggestion(backend, list(BACKENDS)))
     return Spec(text, name, backend, size)
 
 

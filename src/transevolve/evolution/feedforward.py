@@ -22,6 +22,11 @@ from .rotation import LEFT, RIGHT, drawn_pair, rotation_pair
 RotationInit = Literal["unit", "reference"]
 
 
+def _perceptron(first: nn.Module, second: nn.Module, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+    """second(relu(first(x))). On flat rows `first` returns no view, so that relu can work in place without a copy."""
+    return second(torch.relu_(first(x.reshape(-1, x.shape[-1])))).view(x.shape)
+
+
 class FullFeedForward(nn.Module):
     """relu(x W1 + B1) W2 + B2, every weight learned."""
 
@@ -37,7 +42,7 @@ class FullFeedForward(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        return self.linear_2(torch.relu(self.linear_1(x)))
+        return _perceptron(self.linear_1, self.linear_2, x)
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,7 @@ class RandomFeedForward(nn.Module):
         self.linear_2 = RotationLinear(intermediate_size, hidden_size, key, 1, convention, relu_gain)
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        return self.linear_2(torch.relu(self.linear_1(x)))
+        return _perceptron(self.linear_1, self.linear_2, x)
 
 
 def rotation_streams(seed: int, layout: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:

@@ -1,11 +1,11 @@
 """The configuration of every TransEvolve model."""
 
-from difflib import get_close_matches
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
+from ..errors import suggestion
 from ..evolution.backends import BACKENDS, Settings
 from ..evolution.block import BlockOptions
 from ..evolution.feedforward import rotation_streams
@@ -21,12 +21,6 @@ VARIANTS = {
     "fullFF-1": {"feedforward": "full", "num_blocks": 1, "block_depth": 6},
     "fullFF-2": {"feedforward": "full", "num_blocks": 2, "block_depth": 3},
 }
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """ "; there are a, b" or "; did you mean 'a'?", to end an error message with."""
-    close = get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
 
 
 @strict
@@ -138,7 +132,7 @@ class TransEvolveConfig(PreTrainedConfig):
         """Part of the validation that `@strict` runs."""
         if self.attention not in BACKENDS:
             known = list(BACKENDS)
-            raise ValueError(f"unknown attention {self.attention!r}" + nearest(self.attention, known))
+            raise ValueError(f"unknown attention {self.attention!r}" + suggestion(self.attention, known))
         for name in ("attention_memory_budget", "feature_redraw_interval"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
@@ -157,9 +151,9 @@ class TransEvolveConfig(PreTrainedConfig):
     def variant(cls, name: str, *, size: str = "small", **overrides) -> "TransEvolveConfig":
         """One of the paper's models: randomFF-1, randomFF-2, fullFF-1, fullFF-2, small (d=256) or base (d=512)."""
         if name not in VARIANTS:
-            raise ValueError(f"unknown variant {name!r}" + nearest(name, list(VARIANTS)))
+            raise ValueError(f"unknown variant {name!r}" + suggestion(name, list(VARIANTS)))
         if size not in SIZES:
-            raise ValueError(f"unknown size {size!r}" + nearest(size, list(SIZES)))
+            raise ValueError(f"unknown size {size!r}" + suggestion(size, list(SIZES)))
         return cls(**{**SIZES[size], **VARIANTS[name], **overrides})
 
     def block_options(self, depth: int) -> BlockOptions:

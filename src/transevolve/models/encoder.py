@@ -43,8 +43,9 @@ class TransEvolvePreTrainedModel(PreTrainedModel):
 
         Only a task head may be new (an encoder's checkpoint made into a classifier) or left out.
         """
-        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs)
-        model, info = loaded
+        model, info = super().from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
+            pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs
+        )
         unfit = {
             kind: sorted(key for key in map(str, info.get(f"{kind}_keys") or ()) if not key.startswith("head."))
             for kind in ("missing", "unexpected")
@@ -55,7 +56,7 @@ class TransEvolvePreTrainedModel(PreTrainedModel):
                 f"{pretrained_model_name_or_path} does not hold the weights of this {cls.__name__} ({listed}):"
                 " its config.json belongs to another variant"
             )
-        return loaded if output_loading_info else model
+        return (model, info) if output_loading_info else model
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

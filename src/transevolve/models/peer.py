@@ -9,13 +9,14 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
+from ..errors import suggestion
 from ..evolution.block import Trace
 from ..evolution.feedforward import FullFeedForward
 from ..peers import check_settings
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
 from .classification import PoolingHead
-from .configuration import SIZES, nearest
+from .configuration import SIZES
 from .embedding import TokenEmbedding
 from .encoder import as_tuple
 from .inputs import embed, padding_mask
@@ -67,7 +68,7 @@ class PeerConfig(PreTrainedConfig):
     def of_size(cls, system: str, size: str = "small", **overrides) -> "PeerConfig":
         """A system in one of the paper's sizes: small (d=256) or base (d=512)."""
         if size not in SIZES:
-            raise ValueError(f"unknown size {size!r}" + nearest(size, list(SIZES)))
+            raise ValueError(f"unknown size {size!r}" + suggestion(size, list(SIZES)))
         return cls(**{"system": system, **SIZES[size], **overrides})
 
 

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import nearest
+from ..errors import nearest, suggestion
 from . import transformer
 from .base import Capabilities, Mixer, MixerShape, System
 
@@ -19,7 +19,7 @@ SYSTEMS: dict[str, System] = {
 
 def find_system(name: str) -> System:
     if name not in SYSTEMS:
-        raise ValueError(f"unknown system {name!r}" + (nearest(name, SYSTEMS) or f"; there are {', '.join(SYSTEMS)}"))
+        raise ValueError(f"unknown system {name!r}" + suggestion(name, SYSTEMS))
     return SYSTEMS[name]
 
 

@@ -34,6 +34,7 @@ SAFE_RANGE = 50.0
 CAUSAL_ROWS = 256
 WORTH_CUTTING = 2**19
 CACHED = 2**21
+MIXED_ROWS = 512
 
 
 class Tile(NamedTuple):
@@ -166,7 +167,9 @@ class _Mix(torch.autograd.Function):
         wv = v * w[..., None]
         y = v.new_empty(*d.shape, v.shape[-1])
         for tile, block in problem.blocks(p):
-            y[tile.heads, tile.rows] = block @ wv[tile.heads, : tile.keys]
+            for r in range(0, block.shape[1], MIXED_ROWS):
+                rows = slice(tile.rows.start + r, min(tile.rows.start + r + MIXED_ROWS, tile.rows.stop))
+                y[tile.heads, rows] = block[:, r : r + MIXED_ROWS] @ wv[tile.heads, : tile.keys]
         inverse = torch.where(d > 0, 1 / d, 0.0)[..., None]
         y *= inverse
         ctx.save_for_backward(p, inverse, w, v, wv, y)
