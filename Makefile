@@ -12,10 +12,10 @@ venv: .venv/ready
 	touch $@
 
 demo: venv
-	$(BIN)/transevolve demo
+	$(BIN)/python examples/evolution.py
 
 test: venv
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 slow: venv
 	$(BIN)/python -m pytest -m slow

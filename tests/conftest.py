@@ -5,6 +5,7 @@ import torch
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 hypothesis.settings.load_profile("default")
+torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

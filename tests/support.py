@@ -15,7 +15,9 @@ from transevolve.evolution.backends import BACKENDS
 GOLDEN = Path(__file__).parent / "golden"
 KINDS = ["self", "causal", "cross"]
 APPROXIMATE = {"linear"}
-EXACT = [name for name in BACKENDS if name not in APPROXIMATE]
+CHOOSERS = {"auto"}  # which only hand on to another
+COMPUTING = [name for name in BACKENDS if name not in CHOOSERS]
+EXACT = [name for name in COMPUTING if name not in APPROXIMATE]
 
 
 @dataclass

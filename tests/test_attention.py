@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from support import EXACT, KINDS, Case, make_case
+from support import COMPUTING, EXACT, KINDS, Case, make_case
 from transevolve import EvolvedAttention
-from transevolve.evolution.backends import BACKENDS
 
 PRECISIONS = {
     "float64": (torch.float64, None, 1e-10),
@@ -35,14 +34,14 @@ def same(a: Tensor | list[Tensor], b: Tensor | list[Tensor], tolerance: float) -
     torch.testing.assert_close(a.double(), b.double(), rtol=0, atol=tolerance * scale)
 
 
-every_backend = pytest.mark.parametrize("backend", list(BACKENDS))
+every_backend = pytest.mark.parametrize("backend", COMPUTING)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_precision = pytest.mark.parametrize("precision", list(PRECISIONS))
 
 
 @every_precision
 @every_kind
-@pytest.mark.parametrize("backend", EXACT)
+@pytest.mark.parametrize("backend", [name for name in EXACT if name != "literal"])
 @pytest.mark.parametrize("drift", [1.0, 100.0, 1000.0])
 @pytest.mark.parametrize("evolution", ["keys", "none"])
 def test_agrees_with_literal(backend, kind, precision, drift, evolution):
@@ -213,6 +212,40 @@ def test_copies_and_dtypes(backend, kind):
     doubled = Case(wide, case.x.double(), memory, case.padding, [v.double() for v in case.values], case.causal)
     assert doubled.run().dtype == torch.float64
     same(doubled.run(), y, 2e-5)
+
+
+@pytest.mark.parametrize("pieces", [[1] * 11, [4, 1, 6], [11]])
+@pytest.mark.parametrize("padded", [False, True])
+@every_backend
+def test_a_stream_is_its_sequence(backend, padded, pieces):
+    """Tokens one by one, or in pieces, give what the whole sequence gives."""
+    case = make_case("causal", n=11, dtype=torch.float64, padded=padded, backend=backend)
+    if padded:
+        case.padding = torch.zeros(3, 11, dtype=torch.bool)
+        case.padding[1, :4] = True
+        case.padding[2, 7:] = True
+    stream, found, start = case.layer.stream(), [], 0
+    for n in pieces:
+        part = slice(start, start + n)
+        padding = None if case.padding is None else case.padding[:, part]
+        state = case.layer.begin(case.x[:, part], None, padding, True, stream=stream)
+        found.append(torch.stack([case.layer(state, v[:, part], l) for l, v in enumerate(case.values, 1)]))
+        start += n
+    same(torch.cat(found, 2), case.run(), 1e-10)
+
+
+def test_a_linear_stream_does_not_grow():
+    case = make_case("causal", n=40, backend="linear", padded=False)
+    stream = case.layer.stream()
+    sizes = []
+    for i in range(40):
+        state = case.layer.begin(case.x[:, i : i + 1], causal=True, stream=stream)
+        for l, v in enumerate(case.values, 1):
+            case.layer(state, v[:, i : i + 1], l)
+        sizes.append(sum(c.values.numel() + c.features.numel() + c.scale.numel() for c in stream.carries.values()))
+    assert len(set(sizes)) == 1
+    with pytest.raises(ValueError, match="only causal"):
+        case.layer.begin(case.x, stream=stream)
 
 
 def test_cancellation():

@@ -1,5 +1,7 @@
 """What single backends promise beyond the properties all of them share."""
 
+import itertools
+
 import pytest
 import torch
 

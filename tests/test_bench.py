@@ -9,7 +9,7 @@ from transevolve.bench.budget import largest_batch
 from transevolve.bench.options import BenchOptions, parse_bytes
 from transevolve.bench.results import Row
 from transevolve.bench.speed import SpeedOptions
-from transevolve.bench.summary import memory_ratio, speed_ratio, spread, yardstick
+from transevolve.bench.summary import Yardstick, memory_ratio, speed_ratio, spread, yardsticks
 from transevolve.bench.systems import backend_at, build_model, feature_count, parse_spec
 from transevolve.cli import main
 
@@ -146,8 +146,13 @@ def test_ratios_are_of_tokens_whatever_the_batches():
 def test_a_yardstick_is_of_the_same_size_and_ran():
     small, base = row("transformer", [1.0]), row("transformer@base", [2.0], size="base")
     mine = row("fullFF-1:once@base", [1.0], size="base")
-    assert yardstick(mine, [small, base], "transformer") is base
-    assert yardstick(mine, [small, replace(base, note="does not fit")], "transformer") is None
+    own, larger = Yardstick("sdpa", "transformer"), Yardstick("sdpa@base", "transformer", "base")
+    assert own.find(mine, [small, base]) is base
+    assert own.find(mine, [small, replace(base, note="does not fit")]) is None
+    assert larger.find(small, [small, base]) is base
+    assert own.find(small, [small, base]) is small
+    assert [y.label for y in yardsticks([small, base])] == ["eager", "sdpa", "sdpa@base"]
+    assert [y.label for y in yardsticks([small])] == ["eager", "sdpa"]
 
 
 def test_spread_is_the_median_and_the_quartiles():

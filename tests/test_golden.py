@@ -1,5 +1,6 @@
 """Against numbers recorded from the authors' own code: the only outside oracle there is."""
 
+import copy
 import os
 from pathlib import Path
 
@@ -9,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from support import GOLDEN, reference_weights
+from support import EXACT, GOLDEN, reference_weights
 from transevolve import TransEvolveForConditionalGeneration, TransEvolveForSequenceClassification, load_reference
 from transevolve.evolution.attention import EvolvedAttention
-from transevolve.evolution.backends import BACKENDS
 from transevolve.evolution.depth import depth_map
 from transevolve.evolution.initial import constant_operator, key_operator, merge_heads, row_operator, split_heads
 from transevolve.evolution.rotation import rotation_pair
@@ -22,7 +22,6 @@ from transevolve.models.reference import encoder_of
 from transevolve.training.schedule import paper_learning_rate
 
 SEEDED = ["seeded_classifier_full_2x3", "seeded_classifier_random_1x6", "seeded_seq2seq_full_1x6"]
-EXACT = [name for name in BACKENDS if name != "linear"]
 LARGE = ["small_classifier_full_2x2", "small_seq2seq_full_1x2"]
 
 
@@ -163,7 +162,7 @@ def reference_gradients(model) -> dict[str, Tensor]:
 def check_gradients(model, recorded) -> None:
     model.zero_grad()
     loss = recorded_loss(model, recorded)
-    torch.testing.assert_close(loss.detach(), tensor(recorded["out/loss"]), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(loss.detach().float(), tensor(recorded["out/loss"]), rtol=1e-5, atol=1e-5)
     loss.backward()
     grads = reference_gradients(model)
     names = [key[3:] for key in recorded.files if key.startswith("gn/")]
@@ -192,6 +191,8 @@ def test_gradient_summaries(seeded, backend):
     recorded, model = seeded
     if isinstance(model, TransEvolveForSequenceClassification) and backend != "literal":
         pytest.skip("the authors' treatment of padding needs the attention matrix itself")
+    if backend != "literal":  # float32 may put a unit that is 1e-6 from zero on relu's other side
+        model = copy.deepcopy(model).double()
     use(model, backend)
     check_gradients(model, recorded)
 
@@ -201,6 +202,7 @@ def test_larger_recordings(name):
     recorded = np.load(large(name))
     weights = {key[2:]: recorded[key] for key in recorded.files if key[:2] in ("w/", "r/")}
     model = load_reference(weights, heads=2)
+    use(model, "literal")
     for case in ("nopad", "pad"):
         check_outputs(model, recorded, case)
     check_gradients(model, recorded)
@@ -216,6 +218,7 @@ def test_recorded_training(name):
     recorded = np.load(large(name))
     weights = {key[2:]: recorded[key] for key in recorded.files if key[:2] in ("w/", "r/")}
     model = load_reference(weights, heads=2)
+    use(model, "literal")
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9)
     losses = []
     for step in range(9):

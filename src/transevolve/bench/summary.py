@@ -1,11 +1,36 @@
-"""From repeats to numbers worth printing: medians, quartiles, and ratios against the Transformers of the same size."""
+"""From repeats to numbers worth printing: medians, quartiles, and ratios against the Transformers."""
 
 from dataclasses import dataclass
 from statistics import median, quantiles
 
 from .results import Row
 
-YARDSTICKS = {"eager": "transformer-eager", "sdpa": "transformer"}
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A Transformer that others are measured by: of the row's own size, or of one size for all rows."""
+
+    label: str
+    system: str
+    size: str | None = None
+
+    def find(self, row: Row, rows: list[Row]) -> Row | None:
+        """The yardstick's row at the length of `row`, if it ran to the end."""
+        for other in rows:
+            fits = (other.length, other.size) == (row.length, self.size or row.size)
+            if fits and other.system.partition("@")[0] == self.system and other.note is None:
+                return other
+        return None
+
+
+def yardsticks(rows: list[Row]) -> list[Yardstick]:
+    """The eager and the SDPA Transformer of each row's size, then those of the largest size, where both sizes ran."""
+    systems = {"eager": "transformer-eager", "sdpa": "transformer"}
+    found = [Yardstick(label, system) for label, system in systems.items()]
+    if {row.size for row in rows} == {"small", "base"}:
+        larger = {row.system.partition("@")[0] for row in rows if row.size == "base"}
+        found += [Yardstick(f"{label}@base", system, "base") for label, system in systems.items() if system in larger]
+    return found
 
 
 @dataclass(frozen=True)
@@ -27,15 +52,6 @@ def spread(values: list[float]) -> Spread:
 def tokens_per_second(row: Row) -> float:
     assert row.batch is not None
     return row.batch * row.length / median(row.seconds)
-
-
-def yardstick(row: Row, rows: list[Row], name: str) -> Row | None:
-    """The Transformer of the row's length and size, if it ran to the end."""
-    for other in rows:
-        same = (other.length, other.size) == (row.length, row.size)
-        if same and other.system.partition("@")[0] == name and other.note is None:
-            return other
-    return None
 
 
 def speed_ratio(row: Row, against: Row) -> Spread:

@@ -8,11 +8,17 @@ from rich.console import Console
 from rich.table import Table
 
 from .results import Results, Row, write_atomically
-from .summary import YARDSTICKS, Spread, memory_ratio, speed_ratio, spread, tokens_per_second, yardstick
+from .summary import Spread, memory_ratio, speed_ratio, spread, tokens_per_second, yardsticks
 
 IDENTITY = ["length", "system", "backend", "size", "parameters", "features", "batch"]
-SPEED_COLUMNS = [*IDENTITY, "seconds a step", "tokens/s", "speed / eager", "speed / sdpa"]
-MEMORY_COLUMNS = [*IDENTITY, "peak MB", "memory / eager", "memory / sdpa"]
+
+
+def speed_columns(results: Results) -> list[str]:
+    return [*IDENTITY, "seconds a step", "tokens/s", *(f"speed / {y.label}" for y in yardsticks(results.rows))]
+
+
+def memory_columns(results: Results) -> list[str]:
+    return [*IDENTITY, "peak MB", *(f"memory / {y.label}" for y in yardsticks(results.rows))]
 
 
 def speed_table(results: Results) -> list[list[str]]:
@@ -31,20 +37,20 @@ def _identity(row: Row) -> list[str]:
 
 def _speed_numbers(row: Row, rows: list[Row]) -> list[str]:
     if row.note is not None:
-        return [row.note, "", "", ""]
+        return [row.note, "", *("" for _ in yardsticks(rows))]
     ratios = []
-    for name in YARDSTICKS.values():
-        against = yardstick(row, rows, name)
+    for yardstick in yardsticks(rows):
+        against = yardstick.find(row, rows)
         ratios.append("" if against is None else _ranged(speed_ratio(row, against), 2))
     return [_ranged(spread(row.seconds), 4), f"{tokens_per_second(row):,.0f}", *ratios]
 
 
 def _memory_numbers(row: Row, rows: list[Row]) -> list[str]:
     if row.note is not None or row.peak_bytes is None:
-        return [row.note or "", "", ""]
+        return [row.note or "", *("" for _ in yardsticks(rows))]
     ratios = []
-    for name in YARDSTICKS.values():
-        against = yardstick(row, rows, name)
+    for yardstick in yardsticks(rows):
+        against = yardstick.find(row, rows)
         ratio = None if against is None else memory_ratio(row, against)
         ratios.append("" if ratio is None else f"{ratio:.2f}")
     return [f"{row.peak_bytes / 1e6:,.1f}", *ratios]

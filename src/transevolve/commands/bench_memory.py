@@ -3,7 +3,7 @@
 from ..bench.memory import MemoryOptions as Options
 from ..bench.memory import measure_memory
 from ..bench.results import Row
-from ..bench.tables import MEMORY_COLUMNS, memory_table, write_report
+from ..bench.tables import memory_columns, memory_table, write_report
 
 READING = (
     "Peak memory of one step above the model (and, in training, its optimiser state), each in a process of its own."
@@ -14,7 +14,8 @@ READING = (
 def run(options: Options) -> int:
     results = measure_memory(options)
     title = f"Memory, {options.mode}"
-    write_report(results, title, MEMORY_COLUMNS, memory_table(results), READING, _megabytes, "peak MB above the model")
+    columns, cells = memory_columns(results), memory_table(results)
+    write_report(results, title, columns, cells, READING, _megabytes, "peak MB above the model")
     return 0
 
 

@@ -3,16 +3,18 @@
 from ..bench.speed import SpeedOptions as Options
 from ..bench.speed import measure_speed
 from ..bench.summary import tokens_per_second
-from ..bench.tables import SPEED_COLUMNS, speed_table, write_report
+from ..bench.tables import speed_columns, speed_table, write_report
 
 READING = (
     "Times are medians over the repeats, quartiles in brackets. Ratios are of tokens a second, against the eager and"
-    " the SDPA Transformer of the same size: the ratio of the medians, and the quartiles of the ratios in each round."
+    " the SDPA Transformer of the same size (@base: of the larger size): the ratio of the medians, and the quartiles"
+    " of the ratios in each round."
 )
 
 
 def run(options: Options) -> int:
     results = measure_speed(options)
     title = f"Speed, {options.mode}"
-    write_report(results, title, SPEED_COLUMNS, speed_table(results), READING, tokens_per_second, "tokens per second")
+    columns, cells = speed_columns(results), speed_table(results)
+    write_report(results, title, columns, cells, READING, tokens_per_second, "tokens per second")
     return 0

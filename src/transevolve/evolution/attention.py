@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from .backends import BACKENDS, Evolution, Settings
 from .backends.linear import orthogonal_features
+from .backends.stream import Stream, open_stream
 from .depth import Convention, depth_map
 from .dropout import Dropout
 from .initial import InitialCondition, Temporal, merge_heads, split_heads
@@ -162,8 +163,12 @@ class EvolvedAttention(nn.Module):
         causal: bool = False,
         *,
         backend: str | None = None,
+        stream: Stream | None = None,
     ) -> AttentionState:
-        """The initial condition: all that attention needs at every depth."""
+        """The initial condition: all that attention needs at every depth.
+
+        With a `stream`, `x` are the next tokens of a causal sequence, and `values` those of these tokens.
+        """
         source = x if memory is None else memory
         self._check(x, source, memory is not None, key_padding_mask, causal)
         backend = backend or self.backend
@@ -183,8 +188,13 @@ class EvolvedAttention(nn.Module):
             causal=causal,
             projection=self.projection,
         )
-        evolution = BACKENDS[backend](initial, self.settings)
-        return AttentionState(evolution, source.shape[1], initial.sighted())
+        if stream is not None:
+            return AttentionState(stream.extend(initial), x.shape[1], stream.sighted(x.shape[1]))
+        return AttentionState(BACKENDS[backend](initial, self.settings), source.shape[1], initial.sighted())
+
+    def stream(self) -> Stream:
+        """An empty past, to be given to every `begin` of one causal sequence."""
+        return open_stream(self.backend, self.settings)
 
     def _check(self, x: Tensor, source: Tensor, cross: bool, key_padding_mask: Tensor | None, causal: bool) -> None:
         for name, tensor in (("x", x), ("memory", source)):

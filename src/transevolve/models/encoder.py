@@ -38,7 +38,9 @@ class TransEvolvePreTrainedModel(PreTrainedModel):
             )
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path, *args, output_loading_info: bool = False, **kwargs):
+    def from_pretrained(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, pretrained_model_name_or_path, *args, output_loading_info: bool = False, **kwargs
+    ):
         """As in `PreTrainedModel`, but weights of another variant are an error, not a new initialisation.
 
         Only a task head may be new (an encoder's checkpoint made into a classifier) or left out.

@@ -1,10 +1,15 @@
 """`auto`: the exact backend that suits a problem, `once` while its matrix fits the memory budget, else `fused`."""
 
+import logging
+
 import torch
 
 from ..initial import InitialCondition
 from . import fused, once
 from .base import Evolution, Settings
+
+logger = logging.getLogger(__name__)
+_said: set[str] = set()
 
 
 def explain(
@@ -28,5 +33,8 @@ def _readable(size: int) -> str:
 def begin(initial: InitialCondition, settings: Settings) -> Evolution:
     batch, queries, _ = initial.queries.shape
     keys, device = initial.keys.shape[1], initial.queries.device.type
-    name, _ = explain(queries, keys, batch, initial.heads, device, settings)
+    name, why = explain(queries, keys, batch, initial.heads, device, settings)
+    if why not in _said and not torch.compiler.is_compiling():
+        _said.add(why)
+        logger.info("attention is %r: %s", name, why)
     return (once if name == "once" else fused).begin(initial, settings)
