@@ -88,9 +88,10 @@ class Problem(NamedTuple):
             scores.masked_fill_(torch.arange(tile.keys, device=scores.device) > rows[:, None], lowest)
 
 
-def _at_once(tensor: Tensor) -> int:
-    """Heads worked on together: one a thread while they fit the cache, all of them on an accelerator."""
-    return torch.get_num_threads() if tensor.device.type == "cpu" else len(tensor)
+def _at_once(block: Tensor) -> int:
+    """Heads worked on together: as many as fit the cache but one a thread at least, all of them on an accelerator."""
+    heads, rows, keys = block.shape
+    return max(torch.get_num_threads(), CACHED // (rows * keys)) if block.device.type == "cpu" else heads
 
 
 class _Begin(torch.autograd.Function):
@@ -101,8 +102,8 @@ class _Begin(torch.autograd.Function):
         count = sum(heads * rows * keys for heads, rows, keys in (tile.shape for tile in problem.tiles))
         p = POOL.take(count, q.dtype, q.device)
         d = w.new_empty(len(w), w.shape[1], q.shape[1])
-        step = _at_once(q)
         for tile, block in problem.blocks(p):
+            step = _at_once(block)
             for i in range(0, len(block), step):
                 first = tile.heads.start + i
                 heads = slice(first, min(first + step, tile.heads.stop))
@@ -131,8 +132,8 @@ class _Begin(torch.autograd.Function):
         left = torch.cat([*(slots[l] for l in used), grad_d.mT], -1)
         right = torch.cat([*(slots[depth + l] for l in used), w.mT], -1)
         grad_q, grad_k, grad_w = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(w)
-        step = _at_once(q)
         for tile, block in ctx.problem.blocks(p):
+            step = _at_once(block)
             for i in range(0, len(block), step):
                 heads = slice(tile.heads.start + i, min(tile.heads.start + i + step, tile.heads.stop))
                 shares = (left[heads, tile.rows], right[heads, : tile.keys])
