@@ -4,6 +4,8 @@ import itertools
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from support import KINDS, Case, make_case
 from transevolve import TransEvolveConfig, TransEvolveForSequenceClassification
@@ -31,6 +33,68 @@ def test_once_in_tiles(kind, padded, drift, monkeypatch):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
     for a, b in zip(case.gradients(found), case.gradients(expected), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_once_is_its_plain_form(kind):
+    """P (w v) / D written out for autograd, nothing shared, tiled or reused."""
+    case = make_case(kind, n=13, keys=13, dtype=torch.float64)
+    state = case.layer.begin(case.x, case.memory, case.padding, case.causal, backend="literal")
+    initial = state.evolution.initial
+    visible = initial.visible()
+    p = (initial.scaled_queries @ initial.head_keys.mT).masked_fill(~visible, -torch.inf).softmax(-1)
+    plain = []
+    for l, values in enumerate(case.values, 1):
+        w = initial.drift[l - 1].masked_fill(case.padding[:, None], -torch.inf).softmax(-1)
+        heads = values.unflatten(-1, (4, -1)).transpose(1, 2)
+        y = (p @ (heads * w[..., None])) / (p @ w[..., None])
+        plain.append(case.layer.output[l - 1](y.transpose(1, 2).flatten(2)))
+    expected, found = torch.stack(plain), case.run("once")
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    for a, b in zip(case.gradients(found), case.gradients(expected), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+
+
+class _LargestTensor(TorchDispatchMode):
+    """Remembers the largest tensor that any operation returned."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        for t in tree_leaves(found):
+            if isinstance(t, torch.Tensor):
+                self.elements = max(self.elements, t.untyped_storage().nbytes() // t.element_size())
+        return found
+
+
+@pytest.mark.parametrize("kind", ["self", "causal"])
+@pytest.mark.parametrize("backend", ["fused", "linear"])
+def test_no_matrix_is_ever_formed(backend, kind):
+    """Forward and backward at n = 2048: no operation returns n x n elements, for one head let alone for four."""
+    n = 2048
+    case = make_case(kind, n=n, hidden=32, heads=4, batch=1, padded=True, settings=Settings(features=16))
+    with _LargestTensor() as largest:
+        y = case.run(backend)
+        case.gradients(y)
+    assert largest.elements < n * n
+    with _LargestTensor() as literal:
+        case.run("literal")
+    assert literal.elements >= 4 * n * n
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", ["once", "fused"])
+def test_float16_autocast(backend, kind):
+    case = make_case(kind, n=17, keys=17)
+    expected = case.run("literal")
+    with torch.autocast("cpu", torch.float16):
+        found = case.run(backend)
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=2e-2)
+    for a, b in zip(case.gradients(found), case.gradients(expected), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=5e-2 * max(1.0, float(b.abs().max())))
 
 
 def test_once_with_holes_in_the_mask(monkeypatch):

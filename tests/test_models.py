@@ -99,6 +99,9 @@ def test_reload_in_a_fresh_process(tmp_path):
             model = tiny(variant, head)
             model.save_pretrained(folder)
             expected[folder.name] = output(model, head)
+    small = TransEvolveForSequenceClassification(TransEvolveConfig.variant("randomFF-1", vocab_size=50)).eval()
+    small.save_pretrained(tmp_path / "classifier-small")
+    expected["classifier-small"] = output(small, "classifier")
     script = f"""
 import sys, torch
 sys.path.insert(0, {str(tmp_path.parent)!r})
@@ -252,6 +255,20 @@ def test_translation_loss_is_unshifted():
     torch.testing.assert_close(out.logits, logits)
     expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
     torch.testing.assert_close(out.loss, expected)
+
+
+def test_translation_loss_of_an_accumulated_batch():
+    """Each part's share of the tokens: parts of unequal length sum to the loss of the whole."""
+    model = tiny(head="translator", label_smoothing=0.1)
+    batch = inputs("translator")
+    batch.pop("decoder_input_ids")
+    labels = torch.tensor([[5, 6, 2, -100], [7, 2, -100, -100], [9, 9, 9, 2]])
+    whole = model(**batch, labels=labels).loss
+    parts = [
+        model(**{k: v[row] for k, v in batch.items()}, labels=labels[row], num_items_in_batch=torch.tensor(9)).loss
+        for row in (slice(0, 1), slice(1, 3))
+    ]
+    torch.testing.assert_close(sum(parts), whole)
 
 
 @every_backend

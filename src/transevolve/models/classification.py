@@ -41,6 +41,8 @@ class PoolingHead(nn.Module):
 class TransEvolveForSequenceClassification(TransEvolvePreTrainedModel):
     """Classification into any number of labels: single-label, multi-label (float labels), regression (one label)."""
 
+    accepts_loss_kwargs = False
+
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
         self.model = TransEvolveModel(config)

@@ -28,10 +28,17 @@ def classification_loss(
 
 
 def smoothed_cross_entropy(
-    logits: Float[Tensor, "*batch vocab"], labels: Int[Tensor, "*batch"], smoothing: float, ignore_index: int = -100
+    logits: Float[Tensor, "*batch vocab"],
+    labels: Int[Tensor, "*batch"],
+    smoothing: float,
+    count: Int[Tensor, ""] | int | None = None,
+    ignore_index: int = -100,
 ) -> Float[Tensor, ""]:
-    """Mean over tokens of the cross entropy with 1 - eps on the gold class and eps/(V-1) on every other, less the
-    entropy of that target, so that a perfect model scores 0 (as tensor2tensor and the authors' code have it)."""
+    """Cross entropy with 1 - eps on the gold class and eps/(V-1) on every other, less the entropy of that target, so
+    that a perfect model scores 0 (as tensor2tensor and the authors' code have it).
+
+    The mean over tokens; over `count` tokens, where the batch is a part of a larger one.
+    """
     vocab = logits.shape[-1]
     real = labels != ignore_index
     gold = labels.masked_fill(~real, 0)
@@ -42,4 +49,4 @@ def smoothed_cross_entropy(
         off = smoothing / (vocab - 1)
         entropy = -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(off)
         loss = -(1 - smoothing - off) * at_gold - off * log_p.sum(-1) - entropy
-    return torch.where(real, loss, 0.0).sum() / real.sum()
+    return torch.where(real, loss, 0.0).sum() / (real.sum() if count is None else count)

@@ -78,6 +78,7 @@ class PeerForSequenceClassification(PreTrainedModel):
     config: PeerConfig
     config_class = PeerConfig
     main_input_name = "input_ids"
+    accepts_loss_kwargs = False
     supports_gradient_checkpointing = True
     _no_split_modules = ["PeerLayer"]  # noqa: RUF012
 

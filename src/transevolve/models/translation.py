@@ -22,7 +22,12 @@ def shift_right(labels: Tensor, pad: int, start: int) -> Tensor:
 
 
 class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, GenerationMixin):
-    """Translation. `labels` are the target with its end token, unshifted, -100 where padded."""
+    """Translation. `labels` are the target with its end token, unshifted, -100 where padded.
+
+    `num_items_in_batch`, the tokens of all parts of an accumulated batch, makes the loss of each part its share.
+    """
+
+    accepts_loss_kwargs = True
 
     _tied_weights_keys = {"lm_head.weight": "encoder.embedding.weight"}  # noqa: RUF012
 
@@ -65,6 +70,7 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
         use_cache: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> Seq2SeqLMOutput:
         if encoder_outputs is None:
@@ -93,7 +99,7 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         logits = self.lm_head(y)
         loss = None
         if labels is not None:
-            loss = smoothed_cross_entropy(logits, labels, self.config.label_smoothing)
+            loss = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,

@@ -12,6 +12,7 @@ class LiteralEvolution(Evolution):
     """Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)), where A1 and A3 exist only if Wk~ is carried."""
 
     def __init__(self, initial: InitialCondition):
+        self.initial = initial
         self.a0 = initial.scaled_queries @ initial.head_keys.mT
         self.visible = initial.visible()
         self.temporal = temporal = initial.temporal

@@ -16,7 +16,8 @@ at the end of a tile is never computed.
 If the drift spans more than `SAFE_RANGE` over the keys, w^l might underflow: `fused` takes over, exact at any range.
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -94,6 +95,17 @@ def _at_once(block: Tensor) -> int:
     return max(torch.get_num_threads(), CACHED // (rows * keys)) if block.device.type == "cpu" else heads
 
 
+def _in_full_precision(backward: Callable) -> Callable:
+    """Backward as forward: without autocast, even where the caller has it on."""
+
+    @functools.wraps(backward)
+    def run(ctx, *grads):
+        with torch.autocast(ctx.device, enabled=False):
+            return backward(ctx, *grads)
+
+    return once_differentiable(run)
+
+
 class _Begin(torch.autograd.Function):
     """q, k, w -> P (one flat buffer), D, and for each depth two slots through which its share of dP comes back."""
 
@@ -115,14 +127,14 @@ class _Begin(torch.autograd.Function):
         if problem.blind is not None:
             d.masked_fill_(problem.blind[:, None], 0.0)
         ctx.save_for_backward(q, k, w, p)
-        ctx.problem = problem
+        ctx.problem, ctx.device = problem, q.device.type
         ctx.mark_non_differentiable(p)
         ctx.set_materialize_grads(False)
         slots = [q.new_zeros(()).expand(len(q), side, part) for side in (q.shape[1], k.shape[1]) for _ in range(depth)]
         return p, d, *slots
 
     @staticmethod
-    @once_differentiable
+    @_in_full_precision
     def backward(ctx, _, grad_d: Tensor | None, *slots: Tensor | None):  # pyright: ignore
         q, k, w, p = ctx.saved_tensors
         depth = len(slots) // 2
@@ -174,11 +186,11 @@ class _Mix(torch.autograd.Function):
         inverse = torch.where(d > 0, 1 / d, 0.0)[..., None]
         y *= inverse
         ctx.save_for_backward(p, inverse, w, v, wv, y)
-        ctx.problem = problem
+        ctx.problem, ctx.device = problem, v.device.type
         return y
 
     @staticmethod
-    @once_differentiable
+    @_in_full_precision
     def backward(ctx, grad: Tensor):  # pyright: ignore
         p, inverse, w, v, wv, y = ctx.saved_tensors
         left = grad * inverse
