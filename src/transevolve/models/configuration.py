@@ -23,6 +23,21 @@ VARIANTS = {
 }
 
 
+SHAPE = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+
+
+def require_positive(config: PreTrainedConfig, *names: str) -> None:
+    for name in names:
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(config, name)}")
+
+
+def require_share(config: PreTrainedConfig, *names: str) -> None:
+    for name in names:
+        if not 0 <= getattr(config, name) < 1:
+            raise ValueError(f"{name} must lie in [0, 1), got {getattr(config, name)}")
+
+
 @strict
 class TransEvolveConfig(PreTrainedConfig):
     """What a TransEvolve model is.
@@ -100,18 +115,7 @@ class TransEvolveConfig(PreTrainedConfig):
 
     def validate_sizes(self):
         """Part of the validation that `@strict` runs."""
-        for name in (
-            "vocab_size",
-            "hidden_size",
-            "num_attention_heads",
-            "intermediate_size",
-            "num_blocks",
-            "block_depth",
-            "max_position_embeddings",
-            "num_features",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require_positive(self, *SHAPE, "num_blocks", "block_depth", "num_features")
         even = 2 * self.num_attention_heads
         if self.hidden_size % even:
             below = max(even, self.hidden_size // even * even)
@@ -124,9 +128,7 @@ class TransEvolveConfig(PreTrainedConfig):
                 f"a random feed-forward is half sines, half cosines: intermediate_size={self.intermediate_size} is odd,"
                 f" {self.intermediate_size + 1} would do"
             )
-        for name in ("dropout", "label_smoothing"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+        require_share(self, "dropout", "label_smoothing")
 
     def validate_choices(self):
         """Part of the validation that `@strict` runs."""

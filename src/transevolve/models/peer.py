@@ -16,7 +16,7 @@ from ..peers import check_settings
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
 from .classification import PoolingHead
-from .configuration import SIZES
+from .configuration import SHAPE, SIZES, require_positive, require_share
 from .embedding import TokenEmbedding
 from .encoder import as_tuple
 from .inputs import embed, padding_mask
@@ -47,18 +47,8 @@ class PeerConfig(PreTrainedConfig):
 
     def validate_sizes(self):
         """Part of the validation that `@strict` runs."""
-        for name in (
-            "vocab_size",
-            "hidden_size",
-            "num_attention_heads",
-            "intermediate_size",
-            "num_hidden_layers",
-            "max_position_embeddings",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+        require_positive(self, *SHAPE, "num_hidden_layers")
+        require_share(self, "dropout")
 
     def validate_system(self):
         """Part of the validation that `@strict` runs."""
