@@ -1,4 +1,4 @@
-"""Blocks: an initial condition, then L depths of evolved attention and feed-forward (paper, equations 10, 12 and 14).
+"""Blocks: an initial condition, then L depths of evolved attention and feed-forward (paper, equations 9, 11 and 13).
 
 Differs from the paper, as the authors' code does: values and feed-forward inputs are layer-normalised, and a block
 ends with a layer norm. A query never masks itself: padding hides keys only.

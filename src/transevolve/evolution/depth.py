@@ -1,4 +1,4 @@
-"""The map of depth, T^l (paper, equation 8): what a block knows about time."""
+"""The map of depth, T^l (paper, equation 7): what a block knows about time."""
 
 import math
 from typing import Literal

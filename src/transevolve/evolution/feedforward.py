@@ -1,4 +1,4 @@
-"""The feed-forward of one depth (paper, equations 3 and 12), without its residual connection.
+"""The feed-forward of one depth (paper, equations 3 and 11), without its residual connection.
 
     full:    relu(x W1 + B1) W2 + B2
     random:  the same with W = U S V, where U and V are fixed rotations of that depth and S is learned

@@ -1,4 +1,4 @@
-"""The initial condition of a block (paper, equations 6 and 7): everything attention needs, computed once.
+"""The initial condition of a block (paper, equations 6 and 12): everything attention needs, computed once.
 
 With Q = X Wq and K = Y Wk at the full width d + d', head h's slice Q_h, K_h, and T^l the map of depth:
 

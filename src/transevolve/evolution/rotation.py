@@ -1,4 +1,4 @@
-"""Random rotations (paper, equation 11): fixed sine-cosine matrices, of which only singular values are learned.
+"""Random rotations (paper, equation 10): fixed sine-cosine matrices, of which only singular values are learned.
 
     U = [sin(w_ij j l/P)] ++ [cos(w_ij j l/P)] / sqrt(dim),  j = 1..dim/2,  w_ij ~ N(0, dim^2),  P = dim L / 2 pi
 

@@ -1,4 +1,4 @@
-"""`literal`: the paper's equation 10, term by term, at every depth. Slow, and the oracle of all the others."""
+"""`literal`: the paper's equation 9, term by term, at every depth. Slow, and the oracle of all the others."""
 
 import torch
 from jaxtyping import Float
