@@ -5,7 +5,10 @@ import torch
 
 from transevolve import TransEvolveConfig, TransEvolveForSequenceClassification
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),
+]
 
 
 @pytest.mark.parametrize("backend", ["auto", "linear"])
