@@ -52,10 +52,8 @@ def test_agrees_with_literal(backend, kind, precision, drift, evolution):
     with autocast(low):
         expected, found = case.run("literal"), case.run(backend)
     same(found, expected, tolerance)
-    if drift == 1:
-        same(case.gradients(found), case.gradients(expected), tolerance)
-    else:  # gradients of the drift's own parameters are as large as the drift
-        same(case.gradients(found), case.gradients(expected), tolerance * drift)
+    rounding = drift * torch.finfo(dtype).eps  # of scores as large as the drift, which both sides suffer
+    same(case.gradients(found), case.gradients(expected), tolerance + rounding)
 
 
 def _padded_by(case: Case, extra: int) -> tuple[Case, int]:
