@@ -281,6 +281,13 @@ def test_a_saved_model_needs_no_training_file_to_test(tmp_path):
     assert len(data.test) == 8
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_subwords_can_be_learned_for_classes_too(kind, tmp_path):
+    data = load(write(tmp_path / "data.csv", reviews(40)), tokenizer=kind, vocab_size=280)
+    assert len(data.tokenizer) <= 280
+    assert texts_of(data, "train")[0] in {row["text"] for row in reviews(40)}
+
+
 def test_the_command_line_can_set_every_option():
     parser = ArgumentParser()
     parser.add_class_arguments(DataOptions, "data")
@@ -298,7 +305,8 @@ def test_the_command_line_can_set_every_option():
         ({"task": "imdb"}, "the task 'imdb' needs data.path.*data.hub stanfordnlp/imdb downloads it"),
         ({"path": "a", "hub": "b"}, "both given"),
         ({"path": "a", "min_length": 5}, "data.min_length has no meaning for the task 'files'"),
-        ({"path": "a", "source": "x.en"}, "data.source has no meaning"),
+        ({"task": "imdb", "path": "a", "source": "x.en"}, "data.source has no meaning"),
+        ({"path": "a", "hub_config": "b"}, "data.hub_config is given without data.hub"),
         ({"path": "a", "validation": 1.5}, "data.validation must be a file, or a share"),
         ({"path": "a", "max_length": 0}, "data.max_length must be at least 1"),
         ({"path": "a", "seed": -1}, "data.seed must lie between"),

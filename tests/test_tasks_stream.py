@@ -22,7 +22,7 @@ def test_a_stream_has_one_text_per_line(end, compress, trailing):
     assert list(iter_texts(stream)) == list(enumerate(LINES, start=1))
 
 
-@pytest.mark.parametrize("name", ["texts.txt", "texts.txt.gz", "texts"])
+@pytest.mark.parametrize("name", ["texts.txt", "texts.txt.gz", "texts", "test_2016.en", "test_2016.en.gz"])
 def test_a_text_file_has_one_text_per_line(name, tmp_path):
     content = "\n".join(LINES).encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)

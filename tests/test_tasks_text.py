@@ -73,8 +73,8 @@ def hub(monkeypatch, features=None, missing: str | None = None):
     splits = {name: datasets.Dataset.from_dict(rows, features) for name in ("train", "test") if name != missing}
     asked = []
 
-    def load_dataset(name, cache_dir=None):
-        asked.append((name, cache_dir))
+    def load_dataset(name, config, cache_dir=None):
+        asked.append((name, config, cache_dir))
         return datasets.DatasetDict(splits)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
@@ -84,11 +84,11 @@ def hub(monkeypatch, features=None, missing: str | None = None):
 @pytest.mark.parametrize(("task", "names"), [("imdb", SENTIMENT), ("files", ["neg", "pos"])])
 def test_a_dataset_of_the_hub(task, names, monkeypatch):
     asked = hub(monkeypatch)
-    data = load_data(DataOptions(task=task, hub="some/where", cache="folder"))
-    assert asked == [("some/where", "folder")]
+    data = load_data(DataOptions(task=task, hub="some/where", hub_config="plain", cache="folder"))
+    assert asked == [("some/where", "plain", "folder")]
     assert data.labels == names
     assert (len(data.train), len(data.validation), len(data.test)) == (18, 2, 20)
-    assert data.report.splits["test"].origin == "some/where (test)"
+    assert data.report.splits["test"].origin == "some/where, plain (test)"
 
 
 def test_a_dataset_of_the_hub_without_train(monkeypatch):
@@ -107,7 +107,7 @@ def test_a_hub_out_of_reach(monkeypatch):
 
 
 def test_every_task_says_what_it_is():
-    assert set(TASKS) == {"files", "listops", "agnews", "imdb", "imdb-char"}
+    assert set(TASKS) == {"files", "translation", "listops", "agnews", "imdb", "imdb-char"}
     assert all(task.summary for task in TASKS.values())
 
 

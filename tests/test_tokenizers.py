@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, BertTokenizer, DataCollatorWithPadding
 
+from transevolve import TransEvolveConfig
 from transevolve.errors import UserError
 from transevolve.tasks import iter_texts
 from transevolve.tasks.encoding import encode
@@ -19,6 +20,7 @@ from transevolve.tasks.tokenizers import (
     byte_tokenizer,
     listops_tokenizer,
     train_characters,
+    train_subwords,
     train_wordpiece,
     wordpiece_from_vocab,
 )
@@ -36,7 +38,8 @@ TEXTS = [
 ]
 ALPHABET = sorted(set("".join(TEXTS)))
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "c", "##a", "##t", ".", "'", "cafe"]
-KINDS = ["wordpiece", "vocab", "char", "byte", "listops"]
+SUBWORDS = ["bpe", "unigram"]
+KINDS = ["wordpiece", "vocab", *SUBWORDS, "char", "byte", "listops"]
 unicode_text = st.text(st.characters(exclude_categories=("Cs",)))
 
 
@@ -46,6 +49,8 @@ def make(kind: str, folder: Path, max_length: int = 64):
         return wordpiece_from_vocab(folder / "vocab.txt", max_length)
     return {
         "wordpiece": lambda: train_wordpiece(TEXTS, 200, max_length),
+        "bpe": lambda: train_subwords("bpe", TEXTS, 300, max_length),
+        "unigram": lambda: train_subwords("unigram", TEXTS, 300, max_length),
         "char": lambda: train_characters(TEXTS, None, max_length),
         "byte": lambda: byte_tokenizer(max_length),
         "listops": lambda: listops_tokenizer(max_length),
@@ -124,16 +129,16 @@ def test_a_limit_keeps_the_most_frequent_characters():
     assert set(train_characters(["aaabbc"], 5, 64).get_vocab()) == {"[PAD]", "[UNK]", "[CLS]", "a", "b"}
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "vocab", "char", "byte"])
+@pytest.mark.parametrize("kind", ["wordpiece", "vocab", *SUBWORDS, "char", "byte"])
 def test_every_text_has_a_token(kind, tmp_path):
     assert len(ids(make(kind, tmp_path), "")) >= 1
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "vocab", "char", "byte"])
+@pytest.mark.parametrize("kind", ["wordpiece", "vocab", *SUBWORDS, "char", "byte"])
 def test_a_special_token_spelled_out_is_text(kind, tmp_path):
     tokenizer = make(kind, tmp_path)
-    plain = tokenizer("[PAD][CLS]", add_special_tokens=False)["input_ids"]
-    assert not {tokenizer.pad_token_id, tokenizer.cls_token_id} & set(plain)
+    plain = tokenizer("[PAD][CLS] [EOS]", add_special_tokens=False)["input_ids"]
+    assert not (set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}) & set(plain)
 
 
 def test_learned_word_pieces_are_the_same_every_time():
@@ -153,6 +158,68 @@ def test_learned_word_pieces_know_their_training_texts():
     tokenizer = train_wordpiece(TEXTS, 400, 64)
     assert all(tokenizer.unk_token_id not in ids(tokenizer, text) for text in TEXTS)
     assert "the" in tokenizer.tokenize("The")
+
+
+@pytest.fixture(scope="module", params=SUBWORDS)
+def subwords(request):
+    return train_subwords(request.param, TEXTS, 400, 64)
+
+
+@given(text=unicode_text)
+def test_subwords_keep_any_text(subwords, text):
+    tokens = subwords(text)["input_ids"]
+    assert subwords.decode(tokens, skip_special_tokens=True) == text
+    assert tokens[-1] == subwords.eos_token_id
+    assert not set(tokens[:-1]) & set(subwords.all_special_ids)
+
+
+def test_the_special_tokens_of_subwords_are_those_of_the_model(subwords):
+    config = TransEvolveConfig()
+    ids = subwords.pad_token_id, subwords.bos_token_id, subwords.eos_token_id, subwords.unk_token_id
+    assert ids == (config.pad_token_id, config.bos_token_id, config.eos_token_id, 3) == (0, 1, 2, 3)
+    assert config.decoder_start_token_id == subwords.bos_token_id
+
+
+def test_a_word_has_the_same_subwords_wherever_it_stands(subwords):
+    assert subwords.tokenize("the cat") == subwords.tokenize("the") + subwords.tokenize("cat")
+
+
+def test_subwords_keep_case(subwords):
+    assert subwords("The")["input_ids"] != subwords("the")["input_ids"]
+
+
+@given(texts=st.lists(unicode_text, min_size=1), size=st.integers(260, 300))
+@pytest.mark.parametrize("kind", SUBWORDS)
+def test_learned_subwords_are_the_same_for_any_texts(kind, texts, size):
+    first, second = (train_subwords(kind, texts, size, 64).backend_tokenizer.to_str() for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", SUBWORDS)
+def test_learned_subwords_are_the_same_every_time(kind):
+    texts = [f"{a} {b}{c}" for a in ("Katzen", "Hunde", "cats") for b in "abcdefg" for c in ("ing", "ung", "s", "")]
+    first = train_subwords(kind, texts, 330, 64).backend_tokenizer.to_str()
+    assert all(train_subwords(kind, texts, 330, 64).backend_tokenizer.to_str() == first for _ in range(10))
+
+
+@pytest.mark.parametrize("kind", SUBWORDS)
+def test_a_short_text_gives_fewer_subwords(kind):
+    vocab = train_subwords(kind, ["ab ab"], 32_000, 64).get_vocab()
+    assert sorted(vocab.values()) == list(range(len(vocab)))
+    assert 260 <= len(vocab) < 270
+    assert len(train_subwords(kind, [""], 32_000, 64)) == 260
+
+
+def test_subwords_need_room_for_the_bytes():
+    with pytest.raises(UserError, match=r"data\.vocab_size 259 has no room for the 256 bytes; make it 260 or more"):
+        train_subwords("bpe", TEXTS, 259, 64)
+    assert len(train_subwords("bpe", TEXTS, 260, 64)) == 260
+
+
+def test_truncation_keeps_the_end_token(subwords):
+    encoded = encode(subwords, TEXTS, 5, str)
+    assert (np.diff(encoded.offsets) <= 5).all()
+    assert (encoded.ids[encoded.offsets[1:] - 1] == subwords.eos_token_id).all()
 
 
 def test_listops_keeps_every_bracket():

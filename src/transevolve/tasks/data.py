@@ -6,7 +6,7 @@ from typing import Any
 from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
-from .options import Split
+from .options import Kind, Split
 
 
 @dataclass
@@ -31,6 +31,57 @@ class SplitFacts:
     tokens: int
     unknown: int
 
+    def line(self) -> str:
+        parts = [f"{self.rows:,} rows, {self.origin}", _class_counts(self.classes)]
+        if self.truncated:
+            parts.append(f"{_share(self.truncated, self.rows)} were too long and cut")
+        if self.empty:
+            parts.append(f"{self.empty:,} without text, kept")
+        return "; ".join([*parts, *_unknown(self)])
+
+
+@dataclass
+class PairFacts:
+    """One split of sentences and their translations, counted.
+
+    Args:
+        origin: Where the pairs came from.
+        rows: How many pairs there are, without those skipped.
+        skipped_empty: Pairs of train that were left out because one side is empty.
+        skipped_long: Pairs of train that were left out because one side is longer than the maximum length.
+        empty: Pairs of another split with an empty side; they are kept.
+        truncated: Sources of another split that were longer than the maximum length, and were cut.
+        truncated_targets: Targets likewise; they are cut for the loss only, never for a score.
+        tokens: Tokens of both sides, after cutting.
+        target_tokens: Those of the targets.
+        unknown: Those of both sides that the vocabulary does not hold.
+    """
+
+    origin: str
+    rows: int
+    skipped_empty: int = 0
+    skipped_long: int = 0
+    empty: int = 0
+    truncated: int = 0
+    truncated_targets: int = 0
+    tokens: int = 0
+    target_tokens: int = 0
+    unknown: int = 0
+
+    def line(self) -> str:
+        parts = [f"{self.rows:,} pairs, {self.origin}", f"{self.tokens:,} tokens"]
+        if self.skipped_long:
+            parts.append(f"{_share(self.skipped_long, self.rows + self.skipped_long)} were too long and skipped")
+        if self.skipped_empty:
+            parts.append(f"{self.skipped_empty:,} with an empty side skipped")
+        if self.truncated:
+            parts.append(f"{_share(self.truncated, self.rows)} sources were too long and cut")
+        if self.truncated_targets:
+            parts.append(f"{_share(self.truncated_targets, self.rows)} targets were too long and cut for the loss")
+        if self.empty:
+            parts.append(f"{self.empty:,} with an empty side, kept")
+        return "; ".join([*parts, *_unknown(self)])
+
 
 @dataclass
 class DataReport:
@@ -43,7 +94,8 @@ class DataReport:
     max_length: int
     seed: int
     columns: dict[str, str] = field(default_factory=dict)
-    splits: dict[str, SplitFacts] = field(default_factory=dict)
+    languages: dict[str, str] = field(default_factory=dict)
+    splits: dict[str, SplitFacts | PairFacts] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -53,26 +105,20 @@ class DataReport:
         head = [f"task {self.task}; tokenizer: {self.tokenizer}; at most {self.max_length:,} tokens per text"]
         if self.columns:
             head.append("columns: " + ", ".join(f"{role} = {name!r}" for role, name in self.columns.items()))
-        return head + [self._split_line(name) for name in self.splits] + [f"model selected on: {self.selection}"]
-
-    def _split_line(self, name: str) -> str:
-        facts = self.splits[name]
-        parts = [f"{name}: {facts.rows:,} rows, {facts.origin}", _class_counts(facts.classes)]
-        if facts.truncated:
-            share = 100 * facts.truncated / facts.rows
-            parts.append(f"{facts.truncated:,} ({share:.1f} %) were too long and cut")
-        if facts.empty:
-            parts.append(f"{facts.empty:,} without text, kept")
-        if facts.unknown:
-            parts.append(f"{facts.unknown:,} of {facts.tokens:,} tokens unknown")
-        return "; ".join(parts)
+        if self.languages:
+            head.append("languages: " + ", ".join(f"{role} = {name!r}" for role, name in self.languages.items()))
+        splits = [f"{name}: {facts.line()}" for name, facts in self.splits.items()]
+        return [*head, *splits, f"model selected on: {self.selection}"]
 
 
 @dataclass
 class TextData:
-    """Splits with the columns `input_ids`, `labels` (an index into the class names below) and `length`.
+    """Splits with the columns `input_ids`, `labels` and `length`.
 
-    A split is None where there is none, or where it was not asked for.
+    A split is None where there is none, or where it was not asked for. In classification `labels` is an index into
+    the class names below. In translation it is the target's tokens, as `input_ids` is the source's, each with its end
+    token; `length` is that of the longer side; validation and test also have the texts, `source` and `target`, as they
+    were; and there are no class names.
     """
 
     train: Dataset | None
@@ -81,9 +127,18 @@ class TextData:
     labels: list[str]
     tokenizer: PreTrainedTokenizerFast
     report: DataReport
+    kind: Kind = "classification"
 
     def split(self, name: Split) -> Dataset | None:
         return getattr(self, name)
+
+
+def _share(count: int, rows: int) -> str:
+    return f"{count:,} ({100 * count / rows:.1f} %)"
+
+
+def _unknown(facts: SplitFacts | PairFacts) -> list[str]:
+    return [f"{facts.unknown:,} of {facts.tokens:,} tokens unknown"] if facts.unknown else []
 
 
 def _class_counts(classes: dict[str, int], limit: int = 10) -> str:

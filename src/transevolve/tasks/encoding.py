@@ -1,6 +1,6 @@
 """Texts to token ids, by the batch, straight into Arrow columns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -23,15 +23,43 @@ class Encoded:
     offsets: np.ndarray
     truncated: int = 0
 
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    def select(self, kept: np.ndarray) -> "Encoded":
+        """The texts where the mask is true."""
+        lengths = self.lengths
+        return Encoded(self.ids[np.repeat(kept, lengths)], _offsets(lengths[kept]))
+
+    def column(self) -> pa.Array:
+        """Lists of ids on the same memory."""
+        return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
+
     def dataset(self, classes: np.ndarray) -> Dataset:
-        """Columns on the same memory; the fingerprint is given because the library's own copies all of it."""
-        ids = pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
-        lengths = pa.array(np.diff(self.offsets).astype(np.int32))
-        digest = blake2b(digest_size=8)
-        for part in (self.ids, self.offsets, classes):
-            digest.update(np.ascontiguousarray(part))
-        table = pa.table({"input_ids": ids, "labels": pa.array(classes), "length": lengths})
-        return Dataset(table, fingerprint=digest.hexdigest())
+        columns = {"input_ids": self.column(), "labels": pa.array(classes), "length": _int32(self.lengths)}
+        return _dataset(columns, self.ids, self.offsets, classes)
+
+
+def pair_dataset(sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> Dataset:
+    """Sources as `input_ids`, targets as `labels`, the longer of both as `length`, and columns of text."""
+    longer = np.maximum(sources.lengths, targets.lengths)
+    columns = {"input_ids": sources.column(), "labels": targets.column(), "length": _int32(longer)}
+    columns |= {name: pa.array(column, pa.large_string()) for name, column in texts.items()}
+    written = "".join(f"{name}\0" + "\0".join(column) for name, column in texts.items()).encode()
+    return _dataset(columns, sources.ids, sources.offsets, targets.ids, targets.offsets, written)
+
+
+def _int32(values: np.ndarray) -> pa.Array:
+    return pa.array(values.astype(np.int32))
+
+
+def _dataset(columns: dict[str, pa.Array], *content: np.ndarray | bytes) -> Dataset:
+    """The columns; their fingerprint is given because the library's own way copies all of them."""
+    digest = blake2b(digest_size=8)
+    for part in content:
+        digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(part))
+    return Dataset(pa.table(columns), fingerprint=digest.hexdigest())
 
 
 def id_type(vocab_size: int) -> type[np.unsignedinteger]:
@@ -40,13 +68,13 @@ def id_type(vocab_size: int) -> type[np.unsignedinteger]:
 
 
 def encode(
-    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int, where: Callable[[int], str]
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int | None, where: Callable[[int], str]
 ) -> Encoded:
     """Encode as `tokenizer(text, truncation=True, max_length=max_length)` does, and count what was cut.
 
-    `where(i)` says where text i came from, for an error.
+    Nothing is cut if there is no maximum. `where(i)` says where text i came from, for an error.
     """
-    if max_length <= tokenizer.num_special_tokens_to_add():
+    if max_length is not None and max_length <= tokenizer.num_special_tokens_to_add():
         raise UserError(f"data.max_length {max_length} leaves no room for text beside the special tokens; raise it")
     unit = tokenizer.init_kwargs.get("unit")
     if unit is not None:
@@ -55,11 +83,12 @@ def encode(
 
 
 def _encode_pieces(
-    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int, where: Callable[[int], str]
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int | None, where: Callable[[int], str]
 ) -> Encoded:
     backend = tokenizer.backend_tokenizer
     backend.encode_special_tokens = tokenizer.split_special_tokens
-    backend.enable_truncation(max_length)
+    if max_length is not None:
+        backend.enable_truncation(max_length)
     lengths, parts, truncated = np.zeros(len(texts), dtype=np.int64), [], 0
     try:
         for start in range(0, len(texts), BATCH):
@@ -93,7 +122,9 @@ def _not_encodable(
     return error
 
 
-def _encode_symbols(tokenizer: PreTrainedTokenizerFast, unit: str, texts: Sequence[str], max_length: int) -> Encoded:
+def _encode_symbols(
+    tokenizer: PreTrainedTokenizerFast, unit: str, texts: Sequence[str], max_length: int | None
+) -> Encoded:
     """Bytes and characters need no search: a table lookup is a hundred times faster than the library's model."""
     table = _symbol_table(tokenizer, unit)
     codec, code_type = ("utf-8", np.uint8) if unit == "byte" else ("utf-32-le", np.uint32)
@@ -101,7 +132,7 @@ def _encode_symbols(tokenizer: PreTrainedTokenizerFast, unit: str, texts: Sequen
     lengths, parts, truncated = np.zeros(len(texts), dtype=np.int64), [], 0
     for index, text in enumerate(texts):
         codes = np.frombuffer(text.encode(codec), dtype=code_type)
-        kept = codes[: max_length - 1]
+        kept = codes if max_length is None else codes[: max_length - 1]
         truncated += len(kept) < len(codes)
         lengths[index] = 1 + len(kept)
         parts += [start, table[kept]]

@@ -8,29 +8,35 @@ from typing import Any
 import datasets
 
 from ..errors import UserError
-from .options import SPLITS, DataOptions
+from .options import SPLITS, DataOptions, Split
 from .sources import Source
 from .tables import Record, Table
 
 
 def hub_source(options: DataOptions) -> Source:
-    name = str(options.hub)
     for key in ("validation", "test"):
         if isinstance(getattr(options, key), str):
             raise UserError(f"data.{key} names a file, which cannot go with data.hub; give all files with data.path")
+    tables = hub_tables(options)
+    names = {split: table.file for split, table in tables.items()}
+    return Source(names, {split: partial(tables.__getitem__, split) for split in tables}, options.text, options.label)
+
+
+def hub_tables(options: DataOptions) -> dict[Split, Table]:
+    """A table for each split of the dataset."""
+    name = str(options.hub)
     try:
-        found = datasets.load_dataset(name, cache_dir=options.cache)
+        found = datasets.load_dataset(name, options.hub_config, cache_dir=options.cache)
     except (OSError, ValueError, RuntimeError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
             f"data.hub {name!r} cannot be loaded ({reason}); check the name and the network,"
-            " or give the files with data.path"
+            " name its configuration with data.hub_config if it has several, or give the files with data.path"
         ) from None
     if not isinstance(found, datasets.DatasetDict) or "train" not in found:
         raise UserError(f"data.hub {name!r} has no train split; give the files with data.path")
-    names = {split: f"{name} ({split})" for split in SPLITS if split in found}
-    tables = {split: partial(_table, described, found[split]) for split, described in names.items()}
-    return Source(names, tables, options.text, options.label)
+    called = f"{name}, {options.hub_config}" if options.hub_config else name
+    return {split: _table(f"{called} ({split})", found[split]) for split in SPLITS if split in found}
 
 
 def _table(name: str, data: datasets.Dataset) -> Table:

@@ -1,13 +1,20 @@
 """What the user says about the data: the keys under `--data.*`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
 from ..errors import UserError, nearest, quoted
 
-TOKENIZERS = ("wordpiece", "char", "byte", "listops")
+SUBWORDS = ("bpe", "unigram")
+TOKENIZERS = ("wordpiece", *SUBWORDS, "char", "byte", "listops")
 Split = Literal["train", "validation", "test"]
+Kind = Literal["classification", "translation"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+PAIR_OPTIONS = frozenset(
+    {"source", "target", "source_lang", "target_lang"}
+    | {"validation_source", "validation_target", "test_source", "test_target"}
+)
 
 
 @dataclass
@@ -15,19 +22,30 @@ class DataOptions:
     """The data to learn from. None means the task's own default.
 
     Args:
-        task: Which task: files (your own data), listops, agnews, imdb or imdb-char.
-        path: A file (csv, tsv, jsonl, parquet; plain or gzip), or a folder with train, validation and test files.
+        task: Which task: files (your own data), translation, listops, agnews, imdb or imdb-char. With a source and a
+            target, or their languages, files means translation.
+        path: A file (csv, tsv, jsonl, parquet; plain or gzip), or a folder with train, validation and test files; for
+            translation a folder with train.en, train.de and so on, plain or gzip.
         hub: A dataset on the Hugging Face hub, instead of a path; it is downloaded.
+        hub_config: Which of the hub dataset's configurations, such as de-en, if it has several.
         text: Column of the texts; found by its name if not given.
         label: Column of the classes; found by its name if not given.
-        source: File with one source sentence per line (translation).
-        target: File with one target sentence per line (translation).
-        validation: The file that selects the model, or the share of train to cut off for it (0.1 if there is no file).
+        source: File with one source sentence per line (translation); plain or gzip.
+        target: File with the translation of each of these lines.
+        source_lang: Language to translate from, as in the names of the files in the folder, or on the hub.
+        target_lang: Language to translate into, likewise.
+        validation_source: Source sentences that select the model, if they are not in the folder.
+        validation_target: Their translations.
+        test_source: Source sentences to score at the end, if they are not in the folder.
+        test_target: Their translations.
+        validation: The file that selects the model, or the share of train to cut off for it (0.1 if there is no file;
+            in translation a share only, 0.05 and at most 2,000 pairs).
         test: A file to score at the end, if it is not in the folder.
-        tokenizer: wordpiece, char, byte or listops.
+        tokenizer: wordpiece, bpe, unigram, char, byte or listops; bpe or unigram for translation.
         vocab: A BERT vocab.txt for wordpiece; without it, word pieces are learned from the training texts.
         vocab_size: Largest size of a learned vocabulary.
-        max_length: Tokens per text; longer texts are cut. In listops, the length that every expression stays below.
+        max_length: Tokens per text; longer texts are cut, and in translation not trained on. In listops, the length
+            that every expression stays below.
         min_length: In listops, the length that every expression exceeds.
         brackets: In listops, keep the brackets or drop them (then the expression tree is ambiguous).
         train_rows: Train on this many rows (listops generates them).
@@ -40,10 +58,17 @@ class DataOptions:
     task: str = "files"
     path: str | None = None
     hub: str | None = None
+    hub_config: str | None = None
     text: str | None = None
     label: str | None = None
     source: str | None = None
     target: str | None = None
+    source_lang: str | None = None
+    target_lang: str | None = None
+    validation_source: str | None = None
+    validation_target: str | None = None
+    test_source: str | None = None
+    test_target: str | None = None
     validation: float | str | None = None
     test: str | None = None
     tokenizer: str | None = None
@@ -81,6 +106,8 @@ def check_options(options: DataOptions, uses: frozenset[str]) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UserError(f"data.{name} must be at least 1, not {value}")
+    if options.hub_config is not None and options.hub is None:
+        raise UserError("data.hub_config is given without data.hub: name the dataset too")
     if not 0 <= options.seed < 2**32:
         raise UserError(f"data.seed must lie between 0 and 2^32 - 1, not {options.seed}")
     if isinstance(options.validation, int | float) and not 0 <= options.validation < 1:
@@ -90,11 +117,12 @@ def check_options(options: DataOptions, uses: frozenset[str]) -> None:
         )
 
 
-def check_tokenizer(kind: str, options: DataOptions) -> None:
-    """Refuse a vocabulary option that the tokenizer, named or the task's default, would ignore."""
+def check_tokenizer(kind: str, options: DataOptions, choices: Sequence[str] = TOKENIZERS) -> None:
+    """Refuse a tokenizer that the task cannot use, and a vocabulary option that the tokenizer would ignore."""
     if kind not in TOKENIZERS:
-        hint = nearest(kind, TOKENIZERS)
-        raise UserError(f"data.tokenizer {kind!r} is unknown: choose from {quoted(TOKENIZERS)}{hint}")
+        raise UserError(f"data.tokenizer {kind!r} is unknown: choose from {quoted(choices)}{nearest(kind, choices)}")
+    if kind not in choices:
+        raise UserError(f"data.tokenizer {kind!r} cannot be used for {options.task}: choose from {quoted(choices)}")
     if options.vocab is not None and kind != "wordpiece":
         raise UserError(f"data.vocab holds word pieces: it cannot be used with data.tokenizer {kind!r}")
     if options.vocab is not None and options.vocab_size is not None:

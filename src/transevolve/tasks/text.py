@@ -9,16 +9,17 @@ from ..errors import UserError
 from .data import DataReport, TextData
 from .files import file_source
 from .hub import hub_source
-from .options import SPLITS, DataOptions, Split, check_tokenizer
+from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .parts import Part, class_names, cut_description, cut_validation, encode_part, sampled, validation_share
 from .rows import Rows, class_indices
 from .sources import Source
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
 
 BERT_VOCAB_SIZE = 30522
+LEARNED = ("wordpiece", *SUBWORDS)
 USES = frozenset(
-    {"path", "hub", "text", "label", "validation", "test", "tokenizer", "vocab", "vocab_size", "max_length"}
-    | {"train_rows", "validation_rows", "test_rows"}
+    {"path", "hub", "hub_config", "text", "label", "validation", "test"}
+    | {"tokenizer", "vocab", "vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"}
 )
 
 
@@ -29,7 +30,7 @@ class TextTask:
     Args:
         tokenizer: The tokenizer, if the user names none.
         max_length: Tokens per text, likewise.
-        vocab_size: Size of learned word pieces, likewise.
+        vocab_size: Size of a learned vocabulary of pieces, likewise.
         labels: Class names, each with the other names that files have for it; empty if the training rows decide.
         hub: Where the data can be downloaded from.
     """
@@ -55,7 +56,7 @@ class TextTask:
         max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
         described = "as saved with the model"
         if tokenizer is None:
-            size = options.vocab_size or (self.vocab_size if kind == "wordpiece" else None)
+            size = options.vocab_size or (self.vocab_size if kind in LEARNED else None)
             tokenizer, described = build_tokenizer(kind, parts["train"].rows.texts, max_length, options.vocab, size)
         report = DataReport(
             task=options.task,

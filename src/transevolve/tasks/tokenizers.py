@@ -1,9 +1,10 @@
-"""Tokenizers, built on the `tokenizers` library: word pieces, characters, bytes and ListOps symbols.
+"""Tokenizers, built on the `tokenizers` library: word pieces, subwords, characters, bytes and ListOps symbols.
 
 Each is a `PreTrainedTokenizerFast`: `save_pretrained(folder)`, then `AutoTokenizer.from_pretrained(folder)`, offline.
 Padding is id 0 everywhere, and a text that spells out a special token, such as "[PAD]", is only text.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +15,11 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from ..errors import UserError
 from .lines import numbered_lines, open_bytes, stripped
+from .options import SUBWORDS
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+BOS, EOS = "[BOS]", "[EOS]"
+SUBWORD_SPECIAL = (PAD, BOS, EOS, UNK)
 FIRST_BYTE = 2
 DEFAULT_VOCAB_SIZE = 16000
 OPERATORS = ("MIN", "MAX", "MED", "SM")
@@ -30,6 +34,9 @@ def build_tokenizer(
     if kind == "wordpiece":
         tokenizer = train_wordpiece(texts, vocab_size or DEFAULT_VOCAB_SIZE, max_length)
         return tokenizer, f"word pieces learned from {len(texts):,} training texts"
+    if kind in SUBWORDS:
+        tokenizer = train_subwords(kind, texts, vocab_size or DEFAULT_VOCAB_SIZE, max_length)
+        return tokenizer, f"byte-level {kind} learned from {len(texts):,} training texts"
     if kind == "char":
         return train_characters(texts, vocab_size, max_length), f"characters of {len(texts):,} training texts"
     if kind == "byte":
@@ -71,6 +78,54 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
     )
     learner.train_from_iterator(texts, trainer)
     return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length)
+
+
+def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
+    """Pieces of the bytes of words, by `bpe` or `unigram`, and an end token after every text.
+
+    Nothing is ever unknown, case is kept, and decoding gives any text back as it was. A text starts with a space that
+    decoding removes, so that a word has the same pieces wherever it stands. The same texts give the same ids; a text
+    too short for `vocab_size` pieces gives fewer.
+    """
+    least = len(SUBWORD_SPECIAL) + 256
+    if vocab_size < least:
+        raise UserError(f"data.vocab_size {vocab_size} has no room for the 256 bytes; make it {least} or more")
+    tokenizer = Tokenizer(models.BPE() if kind == "bpe" else models.Unigram())
+    tokenizer.normalizer = normalizers.Prepend(" ")
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    common = {
+        "vocab_size": vocab_size,
+        "special_tokens": list(SUBWORD_SPECIAL),
+        "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
+        "show_progress": False,
+    }
+    if kind == "bpe":
+        tokenizer.train_from_iterator(texts, trainers.BpeTrainer(min_frequency=2, **common))
+    else:
+        tokenizer.train_from_iterator(texts, trainers.UnigramTrainer(unk_token=UNK, **common))
+        tokenizer.model = _settled_unigram(tokenizer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"$A {EOS}", special_tokens=[(EOS, SUBWORD_SPECIAL.index(EOS))]
+    )
+    return _wrapped(tokenizer, max_length, unk_token=UNK, bos_token=BOS, eos_token=EOS)
+
+
+def _settled_unigram(trained: Tokenizer) -> models.Unigram:
+    """The learned pieces, in an order and with scores that do not change from run to run.
+
+    The library sums in the order of a hash table, and in that order too gives the bytes that it would have dropped
+    scores just above the lowest one, in steps of 0.0001: these all get the lowest. Without any text there is no score.
+    """
+    pieces = json.loads(trained.to_str())["model"]["vocab"][len(SUBWORD_SPECIAL) :]
+    lowest = min(score or 0.0 for piece, score in pieces if len(piece) == 1)
+    rare = lowest + 256 * 0.0001
+    scores = {
+        piece: round(lowest if len(piece) == 1 and (score or 0.0) <= rare else score, 6) for piece, score in pieces
+    }
+    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    special = [(token, 0.0) for token in SUBWORD_SPECIAL]
+    return models.Unigram([*special, *ordered], unk_id=SUBWORD_SPECIAL.index(UNK), byte_fallback=False)
 
 
 def train_characters(texts: Sequence[str], vocab_size: int | None, max_length: int) -> PreTrainedTokenizerFast:
