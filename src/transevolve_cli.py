@@ -1,6 +1,7 @@
 """The command line's door. It stands outside the package, whose import takes seconds, so that help takes none.
 
-A command is a module with a dataclass `Options`, a `run(options) -> int`, and a line in `COMMANDS`.
+A command is a module with a dataclass `Options`, a `run(options) -> int`, and a line in `COMMANDS`; it may have an
+`expand(arguments)` that replaces what was typed by what it stands for.
 """
 
 import sys
@@ -17,6 +18,11 @@ class Command:
 
 
 COMMANDS = {
+    "train": Command("transevolve.commands.train", "train a model, evaluate it, write a run folder; goes on after a stop"),
+    "evaluate": Command("transevolve.commands.evaluate", "reload a run's model and score it"),
+    "predict": Command("transevolve.commands.predict", "labels for texts: arguments, a file, or standard input"),
+    "recipes": Command("transevolve.commands.recipes", "the recipes that come with the package, or one of them"),
+    "sweep": Command("transevolve.commands.sweep", "one recipe over variants, systems, settings and seeds: one table"),
     "bench speed": Command("transevolve.commands.bench_speed", "how fast systems are, side by side, interleaved"),
     "bench memory": Command("transevolve.commands.bench_memory", "how much memory systems need, each on its own"),
     "systems": Command("transevolve.commands.systems", "TransEvolve's variants and backends, and every other system"),
@@ -61,6 +67,8 @@ def _dispatch(arguments: list[str]) -> int:
     from transevolve.options import parse
 
     try:
+        if hasattr(module, "expand"):
+            rest = module.expand(rest)
         options = parse(module.Options, rest, f"transevolve {name}", COMMANDS[name].summary)
         return 0 if options is None else module.run(options)
     except UserError as error:

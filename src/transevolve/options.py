@@ -4,10 +4,11 @@ Fields are `--name value`; a list is `--name a b c`, a bool a bare `--name`, a d
 with `metadata=POSITIONAL` is given by its place. Help comes from the `Args:` of the docstring.
 """
 
+import re
 import sys
 import types
 from argparse import ArgumentError
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import docstring_parser
@@ -28,7 +29,7 @@ def parse(options: type[T], arguments: list[str], program: str, summary: str) ->
         parser.print_help(sys.stdout)
         return None
     try:
-        parsed = parser.parse_args(arguments)
+        parsed = parser.parse_args(_places_last(options, arguments))
     except ArgumentError as error:
         raise UserError(_complaint(error, parser, options, program)) from error
     return options(**vars(parser.instantiate(parsed)))
@@ -40,6 +41,28 @@ def build_parser(options: type, program: str, summary: str) -> ArgumentParser:
     for f in fields(options):
         _add(parser, f, hints[f.name], helps.get(f.name))
     return parser
+
+
+def _places_last(options: type, arguments: list[str]) -> list[str]:
+    """Flags first, then what is given by its place: argparse would not find texts that come after a flag."""
+    hints = get_type_hints(options)
+    if not any(f.metadata.get("positional") and get_origin(hints[f.name]) is list for f in fields(options)):
+        return arguments
+    flags: list[str] = []
+    places: list[str] = []
+    waiting = list(arguments)
+    while waiting:
+        word = waiting.pop(0)
+        if word == "--":
+            places += waiting
+            break
+        if not word.startswith("--"):
+            places.append(word)
+            continue
+        flags.append(word)
+        if "=" not in word and hints.get(word.removeprefix("--")) is not bool and waiting:
+            flags.append(waiting.pop(0))
+    return [*flags, "--", *places] if places else flags
 
 
 def _helps(options: type) -> dict[str, str | None]:
@@ -78,16 +101,23 @@ def _complaint(error: ArgumentError, parser: ArgumentParser, options: type, prog
         if name is None:
             return f"unexpected argument {unknown[0]!r}{end}"
         return f"unknown option {name!r}" + (nearest(name, parser._option_string_actions) or end)
-    hints = get_type_hints(options)
-    for f in fields(options):
-        if f'"{f.name}"' in message:
+    for key in re.findall(r'"([\w.]+)"', message):
+        found = _find(options, key)
+        if found is not None:
             given = message.rsplit("alue: ", 1)[-1]
-            return f"{_shown(f)}: {given!r} is not {_expected(hints[f.name], given)}"
+            shown = key.upper() if found[0].metadata.get("positional") else f"--{key}"
+            return f"{shown}: {given!r} is not {_expected(found[1], given)}"
     return message + end
 
 
-def _shown(f: Field) -> str:
-    return f.name.upper() if f.metadata.get("positional") else f"--{f.name}"
+def _find(options: type, key: str) -> tuple[Field, Any] | None:
+    """The field that a dotted key names, and its type."""
+    first, _, rest = key.partition(".")
+    hints = get_type_hints(options)
+    for f in fields(options):
+        if f.name == first:
+            return _find(hints[first], rest) if rest and is_dataclass(hints[first]) else (f, hints[first])
+    return None
 
 
 def _expected(kind: Any, given: str) -> str:
@@ -95,4 +125,4 @@ def _expected(kind: Any, given: str) -> str:
         return " or ".join(map(repr, get_args(kind))) + nearest(given, get_args(kind))
     if get_origin(kind) in (list, Union, types.UnionType):
         return _expected(get_args(kind)[0], given)
-    return {int: "a whole number", float: "a number"}.get(kind, f"a {getattr(kind, '__name__', kind)}")
+    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, f"a {getattr(kind, '__name__', kind)}")

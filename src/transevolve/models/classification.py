@@ -41,7 +41,7 @@ class PoolingHead(nn.Module):
 class TransEvolveForSequenceClassification(TransEvolvePreTrainedModel):
     """Classification into any number of labels: single-label, multi-label (float labels), regression (one label)."""
 
-    accepts_loss_kwargs = False
+    accepts_loss_kwargs = True
 
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
@@ -64,6 +64,7 @@ class TransEvolveForSequenceClassification(TransEvolvePreTrainedModel):
         labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> SequenceClassifierOutput:
         encoded = self.model(
@@ -73,7 +74,7 @@ class TransEvolveForSequenceClassification(TransEvolvePreTrainedModel):
         logits = self.head(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])))
         loss = None
         if labels is not None:
-            loss = classification_loss(logits, labels, self.config.problem_type)
+            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
         )

@@ -86,6 +86,7 @@ class TransEvolveConfig(PreTrainedConfig):
     feature_seed: int = 0
     feature_redraw_interval: int = 0
     dropout: float = 0.1
+    embedding_dropout: float = 0.0
     layer_norm_eps: float | None = None
     max_position_embeddings: int = 512
     label_smoothing: float = 0.0
@@ -128,7 +129,7 @@ class TransEvolveConfig(PreTrainedConfig):
                 f"a random feed-forward is half sines, half cosines: intermediate_size={self.intermediate_size} is odd,"
                 f" {self.intermediate_size + 1} would do"
             )
-        require_share(self, "dropout", "label_smoothing")
+        require_share(self, "dropout", "embedding_dropout", "label_smoothing")
 
     def validate_choices(self):
         """Part of the validation that `@strict` runs."""

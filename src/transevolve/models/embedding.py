@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from ..evolution.dropout import Dropout
+
 
 def sinusoidal_positions(
     positions: Int[Tensor, " n"], width: int, dtype: torch.dtype = torch.float32
@@ -19,16 +21,17 @@ def sinusoidal_positions(
 
 
 class TokenEmbedding(nn.Embedding):
-    """Embeddings scaled to unit variance, with the position of each token added."""
+    """Embeddings scaled to unit variance; in training, some of their entries dropped."""
 
-    def __init__(self, vocab_size: int, hidden_size: int):
+    def __init__(self, vocab_size: int, hidden_size: int, dropout: float = 0.0):
         super().__init__(vocab_size, hidden_size)
+        self.dropout = Dropout(dropout)
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
 
     def forward(self, input: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
-        return super().forward(input) * math.sqrt(self.embedding_dim)
+        return self.dropout(super().forward(input) * math.sqrt(self.embedding_dim))
 
 
 def add_positions(x: Float[Tensor, "batch n d"], start: int = 0) -> Float[Tensor, "batch n d"]:

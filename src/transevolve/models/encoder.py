@@ -85,7 +85,7 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
 
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
-        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size)
+        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
         self.encoder = EvolvedEncoder.from_options(config.block_options(config.block_depth), config.num_blocks)
         self.post_init()
 

@@ -9,22 +9,31 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 
 def classification_loss(
-    logits: Float[Tensor, "batch labels"], labels: Tensor, problem_type: str | None
+    logits: Float[Tensor, "batch labels"],
+    labels: Tensor,
+    problem_type: str | None,
+    count: Int[Tensor, ""] | int | None = None,
 ) -> Float[Tensor, ""]:
-    """By `problem_type`; where it is None, regression for one label, else told by the dtype of `labels`."""
+    """By `problem_type`; where it is None, regression for one label, else told by the dtype of `labels`.
+
+    The mean over labels; over `count` labels, where the batch is a part of a larger one.
+    """
+    reduction = "mean" if count is None else "sum"
+    divisor = 1 if count is None else count
     integer = not labels.is_floating_point()
     if problem_type is None:
         single = "single_label_classification" if integer else "multi_label_classification"
         problem_type = "regression" if logits.shape[-1] == 1 else single
     if problem_type == "regression":
-        return mse_loss(logits.squeeze(-1), labels.to(logits.dtype).reshape(logits.squeeze(-1).shape))
+        values = labels.to(logits.dtype).reshape(logits.squeeze(-1).shape)
+        return mse_loss(logits.squeeze(-1), values, reduction=reduction) / divisor
     if problem_type == "single_label_classification":
-        return cross_entropy(logits, labels.reshape(-1))
+        return cross_entropy(logits, labels.reshape(-1), reduction=reduction) / divisor
     if labels.shape != logits.shape:
         raise ValueError(
             f"multi-label labels must be a 0/1 matrix of shape {tuple(logits.shape)}, got {tuple(labels.shape)}"
         )
-    return binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+    return binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction=reduction) / divisor
 
 
 def smoothed_cross_entropy(

@@ -40,6 +40,7 @@ class PeerConfig(PreTrainedConfig):
     intermediate_size: int = 1024
     num_hidden_layers: int = 6
     dropout: float = 0.1
+    embedding_dropout: float = 0.0
     layer_norm_eps: float = 1e-5
     max_position_embeddings: int = 512
     pad_token_id: int | None = 0
@@ -48,7 +49,7 @@ class PeerConfig(PreTrainedConfig):
     def validate_sizes(self):
         """Part of the validation that `@strict` runs."""
         require_positive(self, *SHAPE, "num_hidden_layers")
-        require_share(self, "dropout")
+        require_share(self, "dropout", "embedding_dropout")
 
     def validate_system(self):
         """Part of the validation that `@strict` runs."""
@@ -68,13 +69,13 @@ class PeerForSequenceClassification(PreTrainedModel):
     config: PeerConfig
     config_class = PeerConfig
     main_input_name = "input_ids"
-    accepts_loss_kwargs = False
+    accepts_loss_kwargs = True
     supports_gradient_checkpointing = True
-    _no_split_modules = ["PeerLayer"]  # noqa: RUF012
+    _no_split_modules = ["PeerLayer", "MacaronLayer"]  # noqa: RUF012
 
     def __init__(self, config: PeerConfig):
         super().__init__(config)
-        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size)
+        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
         self.encoder = PeerEncoder(
             config.system,
             config.hidden_size,
@@ -112,6 +113,7 @@ class PeerForSequenceClassification(PreTrainedModel):
         labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> SequenceClassifierOutput:
         if self.config.output_attentions if output_attentions is None else output_attentions:
@@ -128,7 +130,7 @@ class PeerForSequenceClassification(PreTrainedModel):
         logits = self.head(y, padding)
         loss = None
         if labels is not None:
-            loss = classification_loss(logits, labels, self.config.problem_type)
+            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
         return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=as_tuple(trace and trace.hidden_states))
 
 

@@ -1,0 +1,188 @@
+"""One recipe over variants, systems, settings and seeds: every case a run of its own, one table at the end."""
+
+import itertools
+import json
+import re
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError, nearest, quoted
+from ..training.recipe import find_recipe, known_keys, read_settings
+from ..training.run import RESULTS
+from ..training.storage import write_atomically
+from .machine import commit, device_name, versions
+
+KEYS = ("recipe", "settings", "rows", "grid", "seeds", "output")
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep file: `rows` (settings that go together) times `grid` (a list a key) times `seeds`."""
+
+    recipe: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=lambda: [{}])
+    grid: dict[str, list[Any]] = field(default_factory=dict)
+    seeds: list[int] = field(default_factory=lambda: [0])
+    output: str | None = None
+
+    def cases(self) -> list[dict[str, Any]]:
+        products = itertools.product(*self.grid.values())
+        chosen = [dict(zip(self.grid, values, strict=True)) for values in products]
+        return [{**row, **more} for row in self.rows for more in chosen]
+
+
+@dataclass
+class Outcome:
+    """One case: its results by seed, or why it has none."""
+
+    settings: dict[str, Any]
+    results: list[dict[str, Any]] = field(default_factory=list)
+    error: str | None = None
+
+
+def read_sweep(path: Path) -> Sweep:
+    content = read_settings(path)
+    for key in content:
+        if key not in KEYS:
+            raise UserError(f"{path}: unknown key {key!r}{nearest(key, KEYS) or f'; there are {quoted(KEYS)}'}")
+    if not isinstance(content.get("recipe"), str):
+        raise UserError(f"{path}: 'recipe' must name the recipe to vary")
+    find_recipe(content["recipe"])
+    sweep = Sweep(**content)
+    shapes = [("settings", dict), ("rows", list), ("grid", dict), ("seeds", list)]
+    for name, kind in shapes:
+        if not isinstance(getattr(sweep, name), kind) or (kind is list and not getattr(sweep, name)):
+            raise UserError(f"{path}: {name!r} must be a {'list' if kind is list else 'mapping'}, not empty")
+    if not all(isinstance(seed, int) for seed in sweep.seeds):
+        raise UserError(f"{path}: 'seeds' must be whole numbers")
+    if not all(isinstance(values, list) and values for values in sweep.grid.values()):
+        raise UserError(f"{path}: every key of 'grid' needs a list of values")
+    if not all(isinstance(row, dict) for row in sweep.rows):
+        raise UserError(f"{path}: every row must be a mapping such as {{model.variant: fullFF-1}}")
+    known = known_keys()
+    for key in [*sweep.settings, *(key for row in sweep.rows for key in row), *sweep.grid]:
+        if key not in known:
+            raise UserError(f"{path}: unknown setting {key!r}{nearest(str(key), known)}")
+    return sweep
+
+
+def run_sweep(sweep: Sweep, folder: Path, extra: list[str]) -> list[Outcome]:
+    """Trains what is not trained yet, one after another; a case that fails does not stop the rest."""
+    outcomes = []
+    cases = sweep.cases()
+    for number, settings in enumerate(cases, start=1):
+        outcome = Outcome(settings)
+        for seed in sweep.seeds:
+            run = folder / "runs" / f"{slug(settings)}-seed{seed}"
+            print(f"[{number}/{len(cases)}] {title(settings)}, seed {seed}: {run}", file=sys.stderr, flush=True)
+            error = train_case(sweep, settings, seed, run, extra)
+            if error is None:
+                outcome.results.append(json.loads((run / RESULTS).read_text(encoding="utf-8")))
+            else:
+                outcome.error = error
+                print(f"failed: {error}", file=sys.stderr, flush=True)
+        outcomes.append(outcome)
+        write_tables(sweep, folder, outcomes, extra)
+    return outcomes
+
+
+def train_case(sweep: Sweep, settings: dict[str, Any], seed: int, run: Path, extra: list[str]) -> str | None:
+    """A training in a process of its own; returns what went wrong, if something did."""
+    flags = [_flag(key, value) for key, value in {**sweep.settings, **settings}.items()]
+    command = [sys.executable, "-m", "transevolve", "train", sweep.recipe, *flags, *extra]
+    command += [f"--training.seed={seed}", f"--output={run}"]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode == 0:
+        return None
+    if done.returncode == INTERRUPTED:
+        raise KeyboardInterrupt
+    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return lines[-1].removeprefix("transevolve: error: ")
+
+
+def _flag(key: str, value: Any) -> str:
+    return f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
+
+
+def title(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{key.split('.')[-1]} {value}" for key, value in settings.items()) or "the recipe itself"
+
+
+def slug(settings: dict[str, Any]) -> str:
+    return re.sub(r"[^\w.=-]+", "-", "_".join(f"{k.split('.')[-1]}={v}" for k, v in settings.items())) or "recipe"
+
+
+def table(outcomes: list[Outcome]) -> tuple[list[str], list[list[str]]]:
+    metric = next((o.results[0]["selected_by"] for o in outcomes if o.results), "accuracy")
+    columns = ["case", "parameters", "seeds", f"validation {metric}", f"test {metric}", "s / epoch", "tokens/s", "note"]
+    rows = []
+    for outcome in outcomes:
+        found = outcome.results
+        numbers = [
+            f"{found[0]['parameters'] / 1e6:.2f}M" if found else "",
+            str(len(found)),
+            _mean([r["validation"][metric] for r in found]),
+            _mean([r["test"][metric] for r in found if r["test"]]),
+            _mean([r["seconds_per_epoch"] for r in found], 0),
+            _mean([r["tokens_per_second"] for r in found], 0),
+        ]
+        rows.append([title(outcome.settings), *numbers, outcome.error or ""])
+    return columns, rows
+
+
+def _mean(values: list[float], digits: int = 4) -> str:
+    if not values:
+        return ""
+    mean = f"{statistics.fmean(values):,.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):,.{digits}f}"
+
+
+def write_tables(sweep: Sweep, folder: Path, outcomes: list[Outcome], extra: list[str]) -> None:
+    """sweep.json and sweep.md, whole after every case."""
+    from .tables import markdown
+
+    header = {
+        "recipe": " ".join([sweep.recipe, *(_flag(k, v) for k, v in sweep.settings.items()), *extra]),
+        "machine": device_name("cpu"),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+        "commit": commit() or "not a checkout",
+    }
+    columns, cells = table(outcomes)
+    reading = "Mean and standard deviation over seeds. Validation selects the checkpoint; test is scored once, after."
+    write_atomically(folder / "sweep.md", markdown("Sweep", header, columns, cells, reading))
+    content = {"header": header, "cases": [vars(outcome) for outcome in outcomes]}
+    write_atomically(folder / "sweep.json", json.dumps(content, indent=1) + "\n")
+
+
+def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> bool:
+    """Validation against the first key of the grid, a line for each value of the second; False if there is no grid."""
+    keys = list(sweep.grid)[:2]
+    done = [o for o in outcomes if o.results]
+    if not keys or not done:
+        return False
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    metric = done[0].results[0]["selected_by"]
+    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    lines: dict[str, list[tuple[Any, float]]] = {}
+    for outcome in done:
+        name = title({key: value for key, value in outcome.settings.items() if key != keys[0]})
+        score = statistics.fmean(r["validation"][metric] for r in outcome.results)
+        lines.setdefault(name, []).append((outcome.settings[keys[0]], score))
+    for name, points in lines.items():
+        axis.plot([str(x) for x, _ in points], [y for _, y in points], "o-", label=name)
+    axis.set(xlabel=keys[0], ylabel=f"validation {metric}")
+    axis.grid(alpha=0.3)
+    axis.legend()
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return True

@@ -1,0 +1,27 @@
+"""`transevolve recipes`: what comes with the package; with a name, that recipe, to copy and change."""
+
+from dataclasses import dataclass, field
+
+from ..options import POSITIONAL
+
+
+@dataclass(frozen=True)
+class Options:
+    """Without a name, all of them.
+
+    Args:
+        recipe: A recipe to print.
+    """
+
+    recipe: str | None = field(default=None, metadata=POSITIONAL)
+
+
+def run(options: Options) -> int:
+    from ..bench.tables import show
+    from ..training.recipe import find_recipe, shipped, summary
+
+    if options.recipe is not None:
+        print(find_recipe(options.recipe).read_text(encoding="utf-8"), end="")
+        return 0
+    show("transevolve train RECIPE", ["recipe", "what"], [[name, summary(path)] for name, path in shipped().items()])
+    return 0

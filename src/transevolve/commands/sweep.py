@@ -1,0 +1,36 @@
+"""`transevolve sweep`: many trainings from one file, and their table; given again after a stop, it goes on."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..options import POSITIONAL
+
+
+@dataclass(frozen=True)
+class Options:
+    """A sweep file names a recipe, rows and a grid of settings, and seeds; docs/sweeps.md has an example.
+
+    Args:
+        file: The sweep file.
+        output: Folder of the runs and the table; by default sweeps/ and the file's name.
+        set: Settings for all cases, such as training.epochs=1.
+    """
+
+    file: str = field(metadata=POSITIONAL)
+    output: str | None = None
+    set: list[str] = field(default_factory=list)
+
+
+def run(options: Options) -> int:
+    from ..bench.sweep import plot, read_sweep, run_sweep, table
+    from ..bench.tables import show
+    from ..training.recipe import find_recipe
+
+    path = find_recipe(options.file)
+    sweep = read_sweep(path)
+    folder = Path(options.output or sweep.output or f"sweeps/{path.stem}")
+    outcomes = run_sweep(sweep, folder, [f"--{setting}" for setting in options.set])
+    show(f"{path.stem}: {sweep.recipe}", *table(outcomes))
+    pictured = plot(sweep, outcomes, folder / "sweep.png")
+    print(f"wrote {folder}/sweep.md, sweep.json" + (", sweep.png" if pictured else ""))
+    return 0 if any(outcome.results for outcome in outcomes) else 2

@@ -1,0 +1,150 @@
+"""Batches of like lengths, by sentence count or by token budget: the same ones whatever the number of processes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+GRAIN = 16
+
+
+def grained(lengths: np.ndarray) -> np.ndarray:
+    """Lengths rounded up to about a sixteenth of themselves: rows of one grain may share a batch."""
+    grain = np.maximum(1, 2 ** np.floor(np.log2(np.maximum(lengths, 1) / GRAIN))).astype(np.int64)
+    return np.maximum(-(-lengths // grain) * grain, 1)
+
+
+class Batches(Sampler[list[int]]):
+    """The batches of an epoch, and of each the parts that one process works through.
+
+    Rows are shuffled, sorted by grain, and cut into batches of at most `rows` rows or `tokens` tokens (padding
+    counted); then the batches are shuffled. Their number is the same in every epoch, since it depends on the grains
+    alone. A batch is dealt out row by row to `processes * parts` parts; where it has fewer rows than that, a part
+    gets a filler: a row number `~i`, whose labels count for nothing.
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        *,
+        rows: int | None = None,
+        tokens: int | None = None,
+        parts: int = 1,
+        process: int = 0,
+        processes: int = 1,
+        seed: int = 0,
+        shuffle: bool = True,
+    ):
+        if (rows is None) == (tokens is None):
+            raise ValueError("give either rows or tokens")
+        self.grains = grained(np.asarray(lengths, dtype=np.int64))
+        self.rows, self.tokens = rows, tokens
+        self.parts, self.process, self.processes = parts, process, processes
+        self.seed, self.shuffle = seed, shuffle
+        self.epoch = 0
+        self._count = len(self._bounds(np.sort(self.grains, kind="stable")[::-1]))
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self._count * self.parts
+
+    def whole(self) -> list[np.ndarray]:
+        """This epoch's batches, of all processes together."""
+        random = np.random.default_rng([self.seed, self.epoch])
+        order = random.permutation(len(self.grains)) if self.shuffle else np.arange(len(self.grains))
+        order = order[np.argsort(-self.grains[order], kind="stable")]
+        batches = [order[start:end] for start, end in self._bounds(self.grains[order])]
+        if self.shuffle:
+            batches = [batches[i] for i in random.permutation(len(batches))]
+        return batches
+
+    def largest(self) -> tuple[int, int]:
+        """Rows and tokens a row of the batch that takes most memory in attention."""
+        shapes = [(end - start, length) for start, end, length in self._shapes()]
+        return max(shapes, key=lambda shape: (shape[0] * shape[1] ** 2, shape[0]))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        stride = self.parts * self.processes
+        for batch in self.whole():
+            for part in range(self.parts):
+                dealt = batch[part * self.processes + self.process :: stride].tolist()
+                yield dealt or [~int(batch[0])]
+
+    def _shapes(self) -> list[tuple[int, int, int]]:
+        ordered = np.sort(self.grains, kind="stable")[::-1]
+        return [(start, end, int(ordered[start])) for start, end in self._bounds(ordered)]
+
+    def _bounds(self, ordered: np.ndarray) -> list[tuple[int, int]]:
+        """Where to cut rows that are sorted from long to short, so that the first row of a batch is its longest."""
+        bounds, start = [], 0
+        while start < len(ordered):
+            size = self.rows if self.rows is not None else max(1, (self.tokens or 1) // int(ordered[start]))
+            end = min(start + size, len(ordered))
+            bounds.append((start, end))
+            start = end
+        return bounds
+
+
+class Rows(Dataset):
+    """A dataset's rows by number; `~i` is row i with labels that no loss counts."""
+
+    def __init__(self, data: Any, columns: tuple[str, ...] = ("input_ids", "labels")):
+        self.columns = {name: data[name][:] for name in columns}
+
+    def __len__(self) -> int:
+        return len(self.columns["labels"])
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        row = {name: values[number if number >= 0 else ~number] for name, values in self.columns.items()}
+        if number < 0:
+            row["labels"] = [-100] * len(row["labels"]) if isinstance(row["labels"], list) else -100
+        return row
+
+
+class Collator:
+    """Rows padded on the right to the longest of them; labels are classes, or token ids padded with -100."""
+
+    def __init__(self, pad_token_id: int):
+        self.pad_token_id = pad_token_id
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        input_ids, mask = padded([row["input_ids"] for row in rows], self.pad_token_id)
+        batch = {"input_ids": input_ids, "attention_mask": mask}
+        labels = [row["labels"] for row in rows if "labels" in row]
+        if labels:
+            batch["labels"] = padded(labels, -100)[0] if isinstance(labels[0], list) else torch.tensor(labels)
+        return batch
+
+
+def padded(sequences: Sequence[Sequence[int]], value: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sequences as one matrix, and which of its entries are real. There is always at least one column."""
+    longest = max(1, *map(len, sequences))
+    ids = np.full((len(sequences), longest), value, dtype=np.int64)
+    mask = np.zeros((len(sequences), longest), dtype=np.int64)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence)] = sequence
+        mask[row, : len(sequence)] = 1
+    return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+class BatchLoader(DataLoader):
+    """A loader that tells its batches which epoch it is."""
+
+    def __init__(self, data: Dataset, batches: Batches, collate: Collator, workers: int = 0):
+        super().__init__(
+            data,
+            batch_sampler=batches,
+            collate_fn=collate,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            pin_memory=torch.cuda.is_available(),
+            generator=torch.Generator(),
+        )
+
+    def set_epoch(self, epoch: int) -> None:
+        assert isinstance(self.batch_sampler, Batches)
+        self.batch_sampler.set_epoch(epoch)

@@ -1,0 +1,174 @@
+"""What a run leaves for people: a result with everything a reader needs to believe it, tables, and pictures."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from ..bench.machine import commit, device_name, load_average, versions
+from ..tasks import TextData
+from .options import Recipe
+from .scoring import Classification
+
+CURVES = "curves.png"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One training, in numbers.
+
+    Args:
+        epochs: Validation metrics each time they were taken, with step, epoch and seconds trained.
+        selected_on: The split that chose the model; `test` was scored once, afterwards.
+    """
+
+    task: str
+    system: str
+    parameters: int
+    parameters_without_embedding: int
+    epochs: list[dict[str, float]]
+    best_step: int
+    selected_by: str
+    selected_on: str
+    validation: dict[str, float]
+    test: dict[str, float] | None
+    seconds: float
+    seconds_per_epoch: float
+    tokens_per_second: float
+    seed: int
+    command: str
+    machine: dict[str, str]
+    data: dict[str, Any]
+
+    @classmethod
+    def gather(
+        cls,
+        recipe: Recipe,
+        command: str,
+        data: TextData,
+        model: PreTrainedModel,
+        rows: list[dict[str, Any]],
+        best_step: int,
+        validation: dict[str, float],
+        test: dict[str, float] | None,
+        metric: str,
+    ) -> "Result":
+        evaluations = [
+            {key.removeprefix("eval_"): value for key, value in row.items()}
+            for row in rows
+            if any(key.startswith("eval_") for key in row)
+        ]
+        last = rows[-1]
+        rates = [row["tokens_per_second"] for row in rows if "tokens_per_second" in row]
+        total = sum(p.numel() for p in model.parameters())
+        embedding = sum(p.numel() for p in model.get_input_embeddings().parameters())
+        return cls(
+            task=recipe.data.task,
+            system=describe(recipe),
+            parameters=total,
+            parameters_without_embedding=total - embedding,
+            epochs=evaluations,
+            best_step=best_step,
+            selected_by=metric,
+            selected_on=data.report.selection,
+            validation=validation,
+            test=test,
+            seconds=last["seconds"],
+            seconds_per_epoch=last["seconds"] / max(last["epoch"], 1e-9),
+            tokens_per_second=sorted(rates)[len(rates) // 2] if rates else 0.0,
+            seed=recipe.training.seed,
+            command=command,
+            machine={
+                "device": device_name(str(model.device)),
+                "load": f"{load_average():.2f}",
+                **versions(),
+                "commit": commit() or "not a checkout",
+            },
+            data=data.report.as_dict(),
+        )
+
+
+def describe(recipe: Recipe) -> str:
+    model = recipe.model
+    if model.system != "transevolve":
+        return model.system
+    attention = "" if model.attention in (None, "auto") else f":{model.attention}"
+    return (model.variant or "fullFF-1") + attention
+
+
+def result_rows(result: Result) -> list[list[str]]:
+    """The summary, as cells of a table."""
+    rows = [
+        ["system", result.system],
+        ["parameters", f"{result.parameters:,} ({result.parameters_without_embedding:,} without the embedding)"],
+        ["selected", f"step {result.best_step:,}, by {result.selected_by} on {result.selected_on}"],
+        ["validation", _numbers(result.validation)],
+    ]
+    if result.test is not None:
+        rows.append(["test", _numbers(result.test)])
+    rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s an epoch"])
+    rows.append(["speed", f"{result.tokens_per_second:,.0f} tokens/s"])
+    return rows
+
+
+def _numbers(metrics: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+
+
+def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
+    """Training loss and validation metrics against the step."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    losses = [(row["step"], row["loss"]) for row in rows if "loss" in row]
+    scored = [row for row in rows if "eval_loss" in row]
+    other = next((k for row in scored for k in row if k.startswith("eval_") and k != "eval_loss"), None)
+    figure, axes = plt.subplots(1, 2 if other else 1, figsize=(10, 4), layout="constrained", squeeze=False)
+    if losses:
+        axes[0, 0].plot(*zip(*losses, strict=True), label="training", alpha=0.7)
+    axes[0, 0].plot([r["step"] for r in scored], [r["eval_loss"] for r in scored], "o-", label="validation")
+    axes[0, 0].set(xlabel="step", ylabel="loss", title=title)
+    axes[0, 0].legend()
+    if other:
+        name = other.removeprefix("eval_")
+        axes[0, 1].plot([r["step"] for r in scored], [r[other] for r in scored], "o-", color="C1")
+        axes[0, 1].set(xlabel="step", ylabel=f"validation {name}", title=name)
+    for axis in axes.flat:
+        axis.grid(alpha=0.3)
+    _save(figure, path)
+
+
+def write_confusion(path: Path, scored: Classification, labels: list[str], title: str) -> None:
+    """The confusion matrix as a picture; shares of each true class are the colours, counts the numbers."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    counts = scored.confusion.numpy()
+    shares = counts / counts.sum(1, keepdims=True).clip(1)
+    side = max(4.0, min(0.6 * len(labels) + 2, 16))
+    figure, axis = plt.subplots(figsize=(side, side), layout="constrained")
+    axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    if len(labels) <= 20:
+        for i, row in enumerate(counts):
+            for j, count in enumerate(row):
+                axis.text(j, i, f"{count:,}", ha="center", va="center", color="white" if shares[i, j] > 0.6 else "black")
+        names = [label.replace("$", r"\$") for label in labels]
+        axis.set_xticks(range(len(labels)), names, rotation=45, ha="right")
+        axis.set_yticks(range(len(labels)), names)
+    axis.set(xlabel="predicted", ylabel="true", title=title)
+    _save(figure, path)
+
+
+def _save(figure: Any, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    part = path.with_name(f".{path.name}.part")
+    figure.savefig(part, dpi=130, format="png")
+    part.replace(path)
+    plt.close(figure)

@@ -1,0 +1,66 @@
+"""A run folder: where things are in it, and how a model is read from it. Only safetensors and JSON are read."""
+
+import shutil
+from pathlib import Path
+
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedTokenizerFast
+from transformers.utils import logging
+
+from ..errors import UserError
+from .options import Recipe
+from .recipe import as_arguments, recipe_from
+from .storage import check_manifest, write_manifest
+
+CHECKPOINTS = "checkpoints"
+RECIPE = "recipe.yaml"
+RESULTS = "results.json"
+NOT_MODEL = ("optimizer", "scheduler", "rng_state", "trainer_state", "manifest", "scaler", "pytorch_model_fsdp")
+
+
+def publish_model(checkpoint: Path, folder: Path) -> None:
+    """Copies a checkpoint's model and tokenizer to the top of the run; the manifest comes last."""
+    check_manifest(checkpoint)
+    names = [p.name for p in checkpoint.iterdir() if p.is_file() and not p.name.startswith(NOT_MODEL)]
+    for name in names:
+        part = folder / f".{name}.part"
+        shutil.copyfile(checkpoint / name, part)
+        part.replace(folder / name)
+    write_manifest(folder, [*names, RECIPE])
+
+
+def check_run(folder: Path) -> None:
+    """One clear line if the folder is not a finished run, or is damaged."""
+    if not folder.exists():
+        raise UserError(f"no run folder {str(folder)!r}")
+    if not folder.is_dir() or not (folder / RECIPE).is_file():
+        raise UserError(f"{folder} is not a run folder: it has no {RECIPE}")
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} has no model yet: its training is not finished; the same train command goes on")
+    check_manifest(folder)
+
+
+def load_run_model(folder: Path) -> PreTrainedModel:
+    """The run's classifier, checked against its manifest, in evaluation mode."""
+    check_run(folder)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        model = AutoModelForSequenceClassification.from_pretrained(
+            folder, config=config, trust_remote_code=False, use_safetensors=True
+        )
+    except (ValueError, OSError, KeyError, TypeError, SafetensorError) as error:
+        raise UserError(f"{folder} does not load: {' '.join(str(error).split())}") from error
+    return model.eval()
+
+
+def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+
+def load_run_recipe(folder: Path) -> Recipe:
+    """The settings the run was trained with."""
+    return recipe_from(as_arguments(folder / RECIPE))
+

@@ -1,0 +1,256 @@
+"""One training from its recipe to a scored model on disk; given again after a stop, it goes on where it was."""
+
+import json
+import shutil
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
+
+from ..errors import UserError
+from ..tasks import TextData, load_data
+from .batching import Batches, Rows
+from .build import build_classifier
+from .callbacks import MetricsFile, Recorder, StopWhenAsked, say
+from .engine import check_training, training_arguments
+from .lock import locked
+from .memory import parts_within
+from .options import Recipe
+from .recipe import read_settings, recipe_yaml
+from .report import CURVES, Result, write_curves
+from .run import CHECKPOINTS, RECIPE, RESULTS, load_run_model, publish_model
+from .scoring import Classification, classify, scoring_loader
+from .storage import PARTIAL, DamagedFolder, check_manifest, newest_whole, write_atomically
+from .trainer import EvolveTrainer
+
+INCONSEQUENTIAL = {"output", "training.keep", "training.log_steps", "training.workers", "training.threads"}
+INCONSEQUENTIAL |= {"training.tensorboard", "data.cache"}
+LARGEST_DEFAULT_BATCH = 4096
+
+
+class Interrupted(Exception):
+    """The run was asked to stop, and saved."""
+
+
+def train(recipe: Recipe, command: str) -> Result:
+    """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
+    check_training(recipe.training)
+    if recipe.training.threads:
+        torch.set_num_threads(recipe.training.threads)
+    folder = Path(recipe.output or default_output(recipe))
+    recipe.output = str(folder)
+    state = PartialState(cpu=not torch.cuda.is_available())
+    with ExitStack() as held:
+        if state.is_main_process:
+            held.enter_context(locked(folder))
+            claim(folder, recipe)
+        finished = read_result(folder)
+        if finished is not None:
+            if state.is_main_process:
+                say(f"{folder} is finished already; these are its results")
+            return finished
+        with state.main_process_first():
+            data = load_data(recipe.data)
+        if state.is_main_process:
+            say("\n".join(data.report.lines()))
+        return Run(recipe, folder, data, state).result(command)
+
+
+@dataclass
+class Run:
+    """What one training has at hand."""
+
+    recipe: Recipe
+    folder: Path
+    data: TextData
+    state: PartialState
+
+    def __post_init__(self):
+        self.training = self.recipe.training
+        self.metric = self.training.select or "accuracy"
+        if self.metric not in ("accuracy", "loss"):
+            raise UserError(f"training.select={self.metric} is for translation; classes have accuracy and loss")
+        if self.data.train is None or not len(self.data.train):
+            raise UserError("there are no training rows")
+        if self.data.validation is None:
+            raise UserError("there are no validation rows to select a model by: set data.validation")
+
+    def result(self, command: str) -> Result:
+        metrics = MetricsFile(self.folder)
+        best_step = self.fit(metrics)
+        checkpoint = self.folder / CHECKPOINTS / f"checkpoint-{best_step}"
+        if self.state.is_main_process:
+            publish_model(checkpoint, self.folder)
+        self.state.wait_for_everyone()
+        model = load_run_model(self.folder).to(self.state.device)
+        validation = self.score(model, "validation")
+        self.check_reloaded(validation, best_step, metrics)
+        test = None if self.data.test is None else self.score(model, "test")
+        rows, labels = metrics.rows(), self.data.labels
+        result = Result.gather(
+            self.recipe,
+            command,
+            self.data,
+            model,
+            rows,
+            best_step,
+            validation.metrics(labels),
+            None if test is None else test.metrics(labels),
+            self.metric,
+        )
+        if self.state.is_main_process:
+            write_curves(self.folder / CURVES, rows, f"{result.task}, {result.system}")
+            write_atomically(self.folder / RESULTS, json.dumps(asdict(result), indent=1) + "\n")
+        return result
+
+    def fit(self, metrics: MetricsFile) -> int:
+        """Trains to the end; returns the step that validated best."""
+        set_seed(self.training.seed)
+        model = build_classifier(
+            self.recipe.model, self.data.tokenizer, self.data.labels, self.data.report.max_length
+        )
+        batches = self.batches(model)
+        asked = StopWhenAsked()
+        callbacks: list[Any] = [asked]
+        if self.state.is_main_process:
+            callbacks.append(Recorder(metrics, self.folder.name))
+        if self.training.patience:
+            callbacks.append(EarlyStoppingCallback(self.training.patience))
+        checkpoints = self.folder / CHECKPOINTS
+        wrapped = list(getattr(model, "_no_split_modules", None) or [])
+        trainer = EvolveTrainer(
+            model,
+            training_arguments(self.training, checkpoints, batches.parts, self.metric, wrapped),
+            options=self.training,
+            train=Rows(self.data.train),
+            validation=self.data.validation,
+            batches=batches,
+            tokenizer=self.data.tokenizer,
+            score=lambda model: self.score(model, "validation").metrics(self.data.labels),
+            callbacks=callbacks,
+        )
+        resumed = self.newest_checkpoint(checkpoints)
+        try:
+            trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
+        finally:
+            asked.release()
+            for callback in callbacks:
+                if isinstance(callback, Recorder):
+                    callback.close()
+        if asked.asked and trainer.state.global_step < trainer.state.max_steps:
+            raise Interrupted(f"saved at step {trainer.state.global_step:,}; the same command goes on from there")
+        assert trainer.state.best_global_step is not None
+        return trainer.state.best_global_step
+
+    def batches(self, model: PreTrainedModel) -> Batches:
+        options = self.training
+        assert self.data.train is not None
+        lengths = self.data.train["length"][:]
+        tokens = options.batch_tokens
+        if tokens is None and options.batch_size is None:
+            tokens = default_tokens(lengths)
+        batches = Batches(
+            lengths,
+            rows=options.batch_size,
+            tokens=tokens,
+            parts=options.accumulation or 1,
+            process=self.state.process_index,
+            processes=self.state.num_processes,
+            seed=options.seed,
+        )
+        if options.memory is not None:
+            batches.parts = parts_within(options.memory, model.config, batches)
+            if self.state.is_main_process:
+                say(f"a batch is worked through in {batches.parts} parts to stay within {options.memory}")
+        return batches
+
+    def newest_checkpoint(self, checkpoints: Path) -> Path | None:
+        """The checkpoint to go on from; what a crash left half written is removed."""
+        if self.state.is_main_process:
+            shutil.rmtree(checkpoints / PARTIAL, ignore_errors=True)
+        self.state.wait_for_everyone()
+        newest, complaints = newest_whole(checkpoints)
+        if self.state.is_main_process:
+            for complaint in complaints:
+                say(f"warning: {complaint}; it is not used")
+            if newest is not None:
+                say(f"going on from {newest}")
+            elif complaints:
+                say("no checkpoint is whole: starting from the beginning")
+        return newest
+
+    def score(self, model: Any, split: str) -> Classification:
+        """Scores a split by all processes together."""
+        rows = self.data.split(split)  # pyright: ignore[reportArgumentType]
+        assert rows is not None
+        loader = scoring_loader(
+            rows,
+            self.data.tokenizer.pad_token_id or 0,
+            self.training.eval_tokens,
+            self.state.process_index,
+            self.state.num_processes,
+        )
+        found = classify(model, loader, len(self.data.labels), self.state.device)
+        if self.state.num_processes == 1:
+            return found
+        return found.reduced(self.state.device)
+
+    def check_reloaded(self, validation: Classification, best_step: int, metrics: MetricsFile) -> None:
+        """A model read back from disk must score as it did when it was selected."""
+        recorded = [row for row in metrics.rows() if row["step"] == best_step and f"eval_{self.metric}" in row]
+        if not recorded:
+            return
+        before, now = recorded[-1][f"eval_{self.metric}"], validation.metrics(self.data.labels)[self.metric]
+        if abs(before - now) > (1e-6 if self.training.precision == "fp32" else 5e-3):
+            raise UserError(
+                f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} read back from"
+                f" {self.folder}: what was saved is not what was trained"
+            )
+
+
+def default_tokens(lengths: list[int]) -> int:
+    """A batch small enough that an epoch has a hundred steps, but of at least eight rows."""
+    return min(LARGEST_DEFAULT_BATCH, max(sum(lengths) // 100, 8 * max(lengths)))
+
+
+def default_output(recipe: Recipe) -> str:
+    model = recipe.model
+    name = (model.variant or "fullFF-1") if model.system == "transevolve" else model.system
+    return f"runs/{recipe.data.task}-{name}-{recipe.training.seed}"
+
+
+def claim(folder: Path, recipe: Recipe) -> None:
+    """Writes the recipe into a new folder; in an old one, it must be the same training."""
+    path = folder / RECIPE
+    if path.exists():
+        before, now = flat(read_settings(path)), flat(asdict(recipe))
+        changed = [k for k in now if k not in INCONSEQUENTIAL and k in before and before[k] != now[k]]
+        if changed:
+            key = changed[0]
+            raise UserError(
+                f"{folder} holds another training ({key} was {before[key]}, is {now[key]}):"
+                " choose another --output, or remove the folder"
+            )
+    elif any(p.name != ".lock" for p in folder.iterdir()):
+        raise UserError(f"{folder} is not empty and not a run: choose another --output")
+    write_atomically(path, recipe_yaml(recipe))
+
+
+def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+def read_result(folder: Path) -> Result | None:
+    """The result of a finished run; None if it is not finished or its model is damaged."""
+    try:
+        check_manifest(folder)
+        return Result(**json.loads((folder / RESULTS).read_text(encoding="utf-8")))
+    except (DamagedFolder, OSError, ValueError, TypeError):
+        return None

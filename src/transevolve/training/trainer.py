@@ -1,0 +1,132 @@
+"""Hugging Face's Trainer with the paper's schedule, batches of our own, and checkpoints that are whole or not there."""
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
+
+from ..errors import UserError
+from .batching import Batches, BatchLoader, Collator, Rows
+from .options import TrainingOptions
+from .schedule import learning_rate
+from .storage import PARTIAL, full_disk_told, publish, rotate
+
+
+class EvolveTrainer(Trainer):
+    """What differs from the Trainer: batches, optimizer, schedule, scoring, and how checkpoints are written.
+
+    `score(model)` gives the validation metrics; it is called by all processes.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        arguments: TrainingArguments,
+        *,
+        options: TrainingOptions,
+        train: Rows,
+        validation: Any,
+        batches: Batches,
+        tokenizer: PreTrainedTokenizerFast,
+        score: Any,
+        callbacks: list[TrainerCallback],
+    ):
+        super().__init__(
+            model=model,
+            args=arguments,
+            train_dataset=train,
+            eval_dataset=validation,
+            processing_class=tokenizer,
+            callbacks=callbacks,
+        )
+        self.remove_callback(PrinterCallback)
+        self.options, self.batches, self.score = options, batches, score
+        self.collate = Collator(tokenizer.pad_token_id or 0)
+
+    def get_train_dataloader(self) -> BatchLoader:
+        assert isinstance(self.train_dataset, Rows)
+        return BatchLoader(self.train_dataset, self.batches, self.collate, self.options.workers)
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        if self.optimizer is None:
+            parameters = [p for p in (model or self.model).parameters() if p.requires_grad]
+            groups = [
+                {"params": [p for p in parameters if p.ndim > 1], "weight_decay": self.options.weight_decay},
+                {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+            ]
+            betas = (self.options.beta1, self.options.beta2)
+            self.optimizer = torch.optim.AdamW(groups, lr=1.0, betas=betas, eps=self.options.eps)
+        return self.optimizer
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> LambdaLR:
+        if self.lr_scheduler is None:
+            width = self.accelerator.unwrap_model(self.model).config.hidden_size
+            options = self.options
+            self.lr_scheduler = LambdaLR(
+                optimizer or self.optimizer, lambda done: learning_rate(done + 1, num_training_steps, width, options)
+            )
+            self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        loss = super().training_step(model, inputs, num_items_in_batch)
+        if loss.device.type == "cpu" and not math.isfinite(loss.item()):
+            raise self._not_finite(loss.item())
+        return loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if not math.isfinite(logs.get("loss", 0.0)):
+            raise self._not_finite(logs["loss"])
+        super().log(logs, start_time)
+
+    def _not_finite(self, loss: float) -> UserError:
+        return UserError(
+            f"the loss became {loss} at step {self.state.global_step + 1}: training stopped, the last good checkpoint"
+            " is kept; try a lower training.lr_max or training.learning_rate, a longer training.warmup, or"
+            " training.clip=1"
+        )
+
+    def evaluate(self, *args, metric_key_prefix: str = "eval", **kwargs) -> dict[str, float]:
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in self.score(self.model_wrapped).items()}
+        self.log(dict(metrics))
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
+        """A model that validates best so far is saved at once."""
+        improved = super()._determine_best_metric(metrics, trial)
+        if improved:
+            self.control.should_save = True
+        return improved
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        final = Path(self.args.output_dir or ".")
+        with full_disk_told(final, f"checkpoint {self.state.global_step}"):
+            super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                name = f"checkpoint-{self.state.global_step}"
+                publish(final / PARTIAL / name, final / name)
+        if self.args.should_save:
+            best = self.state.best_global_step
+            rotate(final, self.options.keep, set() if best is None else {best})
+        self.accelerator.wait_for_everyone()
+
+    def _get_output_dir(self, trial: Any) -> str:
+        """Where a checkpoint is written before it gets its name."""
+        return os.path.join(str(self.args.output_dir), PARTIAL)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        """Weights, configuration and tokenizer; not the pickled arguments that the Trainer would add."""
+        folder = str(output_dir or self.args.output_dir)
+        os.makedirs(folder, exist_ok=True)
+        model = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
+        model.save_pretrained(folder, state_dict=state_dict)
+        if self.processing_class is not None:
+            self.processing_class.save_pretrained(folder)
