@@ -10,7 +10,7 @@ from ..evolution.backends.auto import explain
 from ..models.classification import TransEvolveForSequenceClassification
 from ..models.configuration import SIZES, VARIANTS, TransEvolveConfig
 from ..models.peer import PeerConfig, PeerForSequenceClassification
-from ..peers import SYSTEMS, known_settings
+from ..peers import SYSTEMS, known_settings, resolved_settings
 
 NUM_LABELS = 10
 
@@ -30,7 +30,7 @@ class Spec:
 
     @property
     def has_features(self) -> bool:
-        return "num_features" in known_settings(self.name) if self.is_peer else self.backend == "linear"
+        return "features" in known_settings(self.name) if self.is_peer else self.backend == "linear"
 
 
 def parse_spec(text: str, size: str) -> Spec:
@@ -55,7 +55,8 @@ def parse_spec(text: str, size: str) -> Spec:
 def build_model(spec: Spec, *, length: int, vocab: int, features: int | None) -> PreTrainedModel:
     """A classifier for sequences of this length, freshly initialised."""
     shared = {"vocab_size": vocab, "num_labels": NUM_LABELS, "max_position_embeddings": length, "dropout": 0.1}
-    told = {"num_features": features} if features is not None and spec.has_features else {}
+    name = "features" if spec.is_peer else "num_features"
+    told = {name: features} if features is not None and spec.has_features else {}
     if spec.is_peer:
         config = PeerConfig.of_size(spec.name, spec.size, system_settings=told, **shared)
         return PeerForSequenceClassification(config)
@@ -68,7 +69,7 @@ def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
     if not spec.has_features:
         return None
     if isinstance(model.config, PeerConfig):
-        return (model.config.system_settings or {}).get("num_features")
+        return resolved_settings(spec.name, model.config.system_settings or {})["features"]
     return model.config.backend_settings().features
 
 

@@ -1,18 +1,49 @@
-"""The other systems of the paper, in one skeleton. A new one is a file with its mixer and record, and a line here."""
+"""The other systems of the paper, and more, in one skeleton. A new one is a file with its mixer and record, and a line
+here."""
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import nearest, suggestion
-from . import transformer
-from .base import Capabilities, Mixer, MixerShape, System
+from ..errors import suggestion
+from . import (
+    bigbird,
+    fnet,
+    lazyformer,
+    linear_attention,
+    linformer,
+    macaron,
+    nystromformer,
+    performer,
+    reformer,
+    rfa,
+    settings,
+    sinkhorn,
+    sparse,
+    synthesizer,
+    transformer,
+)
+from .base import Capabilities, Mixer, MixerShape
+from .system import System
 
 SYSTEMS: dict[str, System] = {
     system.name: system
     for system in (
         transformer.TRANSFORMER,
         transformer.TRANSFORMER_EAGER,
+        linformer.LINFORMER,
+        reformer.REFORMER,
+        sinkhorn.SINKHORN,
+        sparse.SPARSE_TRANSFORMER,
+        synthesizer.DENSE,
+        synthesizer.RANDOM,
+        bigbird.BIGBIRD,
+        linear_attention.LINEAR_ATTENTION,
+        performer.PERFORMER,
+        rfa.RFA,
+        lazyformer.LAZYFORMER,
+        fnet.FNET,
+        nystromformer.NYSTROMFORMER,
+        macaron.MACARON,
     )
 }
 
@@ -25,22 +56,24 @@ def find_system(name: str) -> System:
 
 def known_settings(name: str) -> list[str]:
     """What a system can be told: the keywords of its builder, after the shape."""
-    return list(inspect.signature(find_system(name).build).parameters)[1:]
+    return list(settings.known_settings(find_system(name).build))
 
 
-def check_settings(name: str, settings: Mapping[str, Any]) -> None:
-    known = known_settings(name)
-    for setting in settings:
-        if setting not in known:
-            instead = nearest(setting, known) or f"; it has {', '.join(known) or 'none'}"
-            raise ValueError(f"system {name!r} has no setting {setting!r}" + instead)
+def resolved_settings(name: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """All that a system is told: what is given, and the defaults of the rest."""
+    known = settings.known_settings(find_system(name).build)
+    return {setting: parameter.default for setting, parameter in known.items()} | dict(given or {})
 
 
-def build_mixer(name: str, shape: MixerShape, settings: Mapping[str, Any] | None = None) -> Mixer:
+def check_settings(name: str, given: Mapping[str, Any]) -> None:
+    settings.check_settings(name, find_system(name).build, given)
+
+
+def build_mixer(name: str, shape: MixerShape, given: Mapping[str, Any] | None = None) -> Mixer:
     """The mixer of a system by its name, with the settings that only this system knows."""
-    settings = settings or {}
-    check_settings(name, settings)
-    return find_system(name).build(shape, **settings)
+    given = given or {}
+    check_settings(name, given)
+    return find_system(name).build(shape, **given)
 
 
 __all__ = [
@@ -53,4 +86,5 @@ __all__ = [
     "check_settings",
     "find_system",
     "known_settings",
+    "resolved_settings",
 ]

@@ -1,9 +1,8 @@
-"""What a system is: a token mixer with flags that say what it can do, and a record that says where it comes from."""
+"""What a mixer is: it mixes the tokens of a sequence, with flags that say what it can be asked for."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,16 +14,41 @@ class Capabilities:
     """What a mixer can be asked for.
 
     `causal`: token i sees tokens j <= i only. `padding`: keys can be ignored. `fixed_length`: its parameters depend on
-    a longest length, beyond which it cannot go. `stochastic`: it holds random draws that are not learned.
+    a longest length, beyond which it cannot go. `stochastic`: it holds random draws that are not learned. `export`:
+    `torch.export` takes it with any batch and length, where others are exported for one shape.
     """
 
     causal: bool
     padding: bool
     fixed_length: bool
     stochastic: bool
+    export: bool = True
 
     def __str__(self) -> str:
         return ", ".join(f.name.replace("_", " ") for f in fields(self) if getattr(self, f.name))
+
+
+@dataclass(frozen=True)
+class MixerShape:
+    """What every mixer is built from; `layer` is its place in the stack, for those that draw or share."""
+
+    hidden_size: int
+    num_heads: int
+    max_length: int
+    layer: int = 0
+
+    def __post_init__(self):
+        if self.hidden_size % self.num_heads:
+            raise ValueError(f"hidden_size={self.hidden_size} does not split into {self.num_heads} heads")
+
+    @property
+    def part(self) -> int:
+        """The width of a head."""
+        return self.hidden_size // self.num_heads
+
+    def draw_seed(self, seed: int) -> int:
+        """A seed of this layer's own."""
+        return (1009 * seed + self.layer) % 2**32
 
 
 class Mixer(nn.Module, ABC):
@@ -36,7 +60,7 @@ class Mixer(nn.Module, ABC):
 
     capabilities: ClassVar[Capabilities]
 
-    def __init__(self, shape: "MixerShape"):
+    def __init__(self, shape: MixerShape):
         super().__init__()
         self.shape = shape
 
@@ -77,31 +101,20 @@ class Mixer(nn.Module, ABC):
             )
 
 
-@dataclass(frozen=True)
-class MixerShape:
-    """What every mixer is built from; `layer` is its place in the stack, for those that draw."""
+class SharingMixer(Mixer):
+    """A mixer whose work is shared by several layers: `begin` does it, or hands on what a layer below has done."""
 
-    hidden_size: int
-    num_heads: int
-    max_length: int
-    layer: int = 0
+    @abstractmethod
+    def begin(
+        self,
+        x: Float[Tensor, "batch n d"],
+        key_padding_mask: Bool[Tensor, "batch n"] | None,
+        causal: bool,
+        below: Any,
+    ) -> Any: ...
 
-    def __post_init__(self):
-        if self.hidden_size % self.num_heads:
-            raise ValueError(f"hidden_size={self.hidden_size} does not split into {self.num_heads} heads")
+    @abstractmethod
+    def mix_shared(self, x: Float[Tensor, "batch n d"], shared: Any) -> Float[Tensor, "batch n d"]: ...
 
-
-@dataclass(frozen=True)
-class System:
-    """A system of the paper's tables. `build` takes a `MixerShape` and the system's own settings as keywords.
-
-    `complexity` is that of one layer's mixing, in n tokens of width d; `backend` is how this implementation computes
-    it: "sdpa" (PyTorch's scaled dot product attention) or "eager" (plain products).
-    """
-
-    name: str
-    citation: str
-    complexity: str
-    backend: str
-    capabilities: Capabilities
-    build: Callable[..., Mixer]
+    def mix(self, x, key_padding_mask, causal):
+        return self.mix_shared(x, self.begin(x, key_padding_mask, causal, None))

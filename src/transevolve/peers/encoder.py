@@ -9,29 +9,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..evolution.block import Trace
-from ..evolution.dropout import Dropout
-from ..evolution.feedforward import FullFeedForward
-from . import build_mixer
-from .base import Mixer, MixerShape
-
-
-class PeerLayer(nn.Module):
-    """h = x + Mixer(LayerNorm(x)); x' = h + FF(LayerNorm(h)); dropout on both branches."""
-
-    def __init__(self, mixer: Mixer, intermediate_size: int, dropout: float, layer_norm_eps: float):
-        super().__init__()
-        hidden_size = mixer.shape.hidden_size
-        self.mixer_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.mixer = mixer
-        self.feedforward_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.feedforward = FullFeedForward(hidden_size, intermediate_size)
-        self.dropout = Dropout(dropout)
-
-    def forward(
-        self, key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, x: Float[Tensor, "batch n d"]
-    ) -> Float[Tensor, "batch n d"]:
-        h = x + self.dropout(self.mixer(self.mixer_norm(x), key_padding_mask, causal))
-        return h + self.dropout(self.feedforward(self.feedforward_norm(h)))
+from . import build_mixer, find_system
+from .base import MixerShape
 
 
 class PeerEncoder(nn.Module):
@@ -40,7 +19,7 @@ class PeerEncoder(nn.Module):
         encoder = PeerEncoder("transformer", 256, 8)
         y = encoder(x, key_padding_mask=None, causal=False)
 
-    Each layer is recomputed in backward if `gradient_checkpointing` is set.
+    Each layer is recomputed in backward if `gradient_checkpointing` is set; what layers share is not.
     """
 
     gradient_checkpointing = False
@@ -64,7 +43,8 @@ class PeerEncoder(nn.Module):
         wide = intermediate_size or 4 * hidden_size
         shapes = [MixerShape(hidden_size, num_heads, max_length, layer) for layer in range(num_layers)]
         mixers = [build_mixer(system, shape, settings) for shape in shapes]
-        self.layers = nn.ModuleList(PeerLayer(mixer, wide, dropout, layer_norm_eps) for mixer in mixers)
+        build_layer = find_system(system).layer
+        self.layers = nn.ModuleList(build_layer(mixer, wide, dropout, layer_norm_eps) for mixer in mixers)
         self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
 
     def forward(
@@ -74,10 +54,12 @@ class PeerEncoder(nn.Module):
         causal: bool = False,
         trace: Trace | None = None,
     ) -> Float[Tensor, "batch n d"]:
+        shared = None
         for layer in self.layers:
             if trace is not None:
                 trace.enter(x)
-            step = partial(layer, key_padding_mask, causal)
+            shared = layer.begin(x, key_padding_mask, causal, shared)
+            step = partial(layer, key_padding_mask, causal, shared)
             recompute = self.gradient_checkpointing and self.training
             x = self._gradient_checkpointing_func(step, x) if recompute else step(x)
         return self.norm(x)

@@ -1,0 +1,68 @@
+"""FNet (Lee-Thorp et al., 2022): the real part of a Fourier transform over width and length. Nothing is learned.
+
+    Y = Re(F_n X F_d) / sqrt(n d)
+
+Differs from the paper: scaled to be unitary, as the skeleton adds it to a residual stream that is not normalised again.
+Each sequence is transformed over its own tokens, those of equal length together: padding has no part in the sums, and
+gets zeros, since it has no frequency.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from .base import Capabilities, Mixer, MixerShape
+from .system import System
+
+
+class _Fourier(torch.autograd.Function):
+    """Re(F X F): linear and symmetric, so that its gradient is itself."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return torch.fft.fft2(x, norm="ortho").real.contiguous()
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # pyright: ignore
+        return _Fourier.apply(grad)
+
+
+class FNet(Mixer):
+    capabilities = Capabilities(causal=False, padding=True, fixed_length=False, stochastic=False, export=False)
+
+    def __init__(self, shape: MixerShape):
+        super().__init__(shape)
+
+    def reset_parameters(self) -> None:
+        """It learns nothing."""
+
+    def mix(self, x, key_padding_mask, causal):
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        y = _Fourier.apply(wide) if key_padding_mask is None else _by_length(wide, ~key_padding_mask)
+        return y.to(x.dtype)
+
+
+def _by_length(x: Float[Tensor, "batch n d"], real: Bool[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
+    if torch.compiler.is_compiling():
+        raise ValueError("FNet sorts sequences by length, which no graph can: compile or export it without a mask")
+    counts = real.sum(-1)
+    if bool(real.all()):
+        return _Fourier.apply(x)
+    places = (~real).int().argsort(dim=-1, stable=True)
+    y = torch.zeros_like(x)
+    for count in counts.unique().tolist():
+        if count:
+            rows = (counts == count).nonzero()
+            own = places[rows[:, 0], :count]
+            y = y.index_put((rows, own), _Fourier.apply(x[rows, own]))
+    return y
+
+
+FNET = System(
+    "fnet",
+    "Lee-Thorp et al., FNet: Mixing Tokens with Fourier Transforms, NAACL 2022",
+    "n d log(n d)",
+    "fft",
+    FNet.capabilities,
+    FNet,
+)

@@ -1,0 +1,60 @@
+"""Attention with a kernel that factors, sim(q, k) = phi(q) . phi(k): linear in the length.
+
+    y_i = phi(q_i) S / (phi(q_i) . z),    S = sum_j phi(k_j) v_j^T,    z = sum_j phi(k_j)
+
+over all keys j, or over j <= i in chunks: within a chunk by its lower triangle, from earlier chunks by their sums.
+"""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from .heads import inverse
+
+CHUNK = 64
+
+
+def kernel_attention(
+    q: Float[Tensor, "batch heads n features"],
+    k: Float[Tensor, "batch heads n features"],
+    v: Float[Tensor, "batch heads n part"],
+    causal: bool,
+    least: Float[Tensor, "batch 1 #n 1"] | None = None,
+) -> Float[Tensor, "batch heads n part"]:
+    """Queries and keys as features, those of ignored keys zero. Normalisers are held above `least` if it is given."""
+    numerator, normaliser = _past(q, k, v) if causal else (q @ (k.mT @ v), q @ k.sum(-2)[..., None])
+    if least is not None:
+        normaliser = normaliser.maximum(least)
+    return numerator * inverse(normaliser)
+
+
+def _past(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Numerator and normaliser of each token from itself and those before it."""
+    n = q.shape[2]
+    q, k, v = (pad(x, (0, 0, 0, -n % CHUNK)).unflatten(2, (-1, CHUNK)) for x in (q, k, v))
+    within = (q @ k.mT).tril()
+    sums, features = (_earlier(t) for t in (k.mT @ v, k.sum(-2)[..., None]))
+    numerator = within @ v + q @ sums
+    normaliser = within.sum(-1, keepdim=True) + q @ features
+    return numerator.flatten(2, 3)[:, :, :n], normaliser.flatten(2, 3)[:, :, :n]
+
+
+def _earlier(chunks: Float[Tensor, "batch heads chunks features width"]) -> Tensor:
+    """The sum of all chunks before each; without a difference, in which small sums beside large ones would drown."""
+    return pad(chunks[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2)
+
+
+def without_padding(
+    k: Float[Tensor, "batch heads n features"], key_padding_mask: Bool[Tensor, "batch n"] | None
+) -> Float[Tensor, "batch heads n features"]:
+    return k if key_padding_mask is None else k.masked_fill(key_padding_mask[:, None, :, None], 0.0)
+
+
+def seen_keys(
+    x: Float[Tensor, "batch heads n features"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool
+) -> Float[Tensor, "batch 1 #n 1"]:
+    """How many keys each query sees."""
+    batch, _, n, _ = x.shape
+    real = x.new_ones(batch, n) if key_padding_mask is None else (~key_padding_mask).to(x.dtype)
+    counts = real.cumsum(-1) if causal else real.sum(-1, keepdim=True)
+    return counts[:, None, :, None]

@@ -1,0 +1,46 @@
+"""The layer around a mixer: `EvolvedEncoder`'s, so that systems differ in their mixing alone."""
+
+from typing import Any
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from ..evolution.dropout import Dropout
+from ..evolution.feedforward import FullFeedForward
+from .base import Mixer, SharingMixer
+
+
+class PeerLayer(nn.Module):
+    """h = x + Mixer(LayerNorm(x)); x' = h + FF(LayerNorm(h)); dropout on both branches."""
+
+    def __init__(self, mixer: Mixer, intermediate_size: int, dropout: float, layer_norm_eps: float):
+        super().__init__()
+        hidden_size = mixer.shape.hidden_size
+        self.mixer_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.mixer = mixer
+        self.feedforward_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.feedforward = FullFeedForward(hidden_size, intermediate_size)
+        self.dropout = Dropout(dropout)
+
+    def begin(
+        self, x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, below: Any
+    ) -> Any:
+        """What this layer and those above it share, given what the layer below had; None for most systems."""
+        if not isinstance(self.mixer, SharingMixer):
+            return None
+        return self.mixer.begin(self.mixer_norm(x), key_padding_mask, causal, below)
+
+    def mixed(
+        self, x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, shared: Any
+    ) -> Float[Tensor, "batch n d"]:
+        """The branch of the mixer."""
+        h = self.mixer_norm(x)
+        if isinstance(self.mixer, SharingMixer):
+            return self.dropout(self.mixer.mix_shared(h, shared))
+        return self.dropout(self.mixer(h, key_padding_mask, causal))
+
+    def forward(
+        self, key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, shared: Any, x: Float[Tensor, "batch n d"]
+    ) -> Float[Tensor, "batch n d"]:
+        h = x + self.mixed(x, key_padding_mask, causal, shared)
+        return h + self.dropout(self.feedforward(self.feedforward_norm(h)))

@@ -1,0 +1,36 @@
+"""Linear attention (Katharopoulos et al., 2020): the kernel phi(q) . phi(k) with phi(x) = elu(x) + 1.
+
+Differs from the paper: normalisers are not shifted by an epsilon; one of zero, where a query sees no key, gives zeros.
+"""
+
+import torch
+from torch.nn.functional import elu
+
+from .base import Capabilities, MixerShape
+from .heads import Attention
+from .kernel import kernel_attention, without_padding
+from .system import System
+
+
+class LinearAttention(Attention):
+    capabilities = Capabilities(causal=True, padding=True, fixed_length=False, stochastic=False)
+
+    def __init__(self, shape: MixerShape):
+        super().__init__(shape)
+        self.reset_parameters()
+
+    def attend(self, q, k, v, key_padding_mask, causal):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        with torch.autocast(q.device.type, enabled=False):
+            features = without_padding(elu(k.to(wide)) + 1, key_padding_mask)
+            return kernel_attention(elu(q.to(wide)) + 1, features, v.to(wide), causal).to(v.dtype)
+
+
+LINEAR_ATTENTION = System(
+    "linear-attention",
+    "Katharopoulos et al., Transformers are RNNs, ICML 2020",
+    "n d^2 / m, m heads",
+    "eager",
+    LinearAttention.capabilities,
+    LinearAttention,
+)

@@ -1,0 +1,39 @@
+"""Macaron (Lu et al., 2020): the layer that the view of depth as time suggests, by Strang splitting.
+
+    h1 = x + FF1(LayerNorm(x)) / 2;  h2 = h1 + Attention(LayerNorm(h1));  x' = h2 + FF2(LayerNorm(h2)) / 2
+
+Both feed-forwards are half as wide as a Transformer's, so that parameters are equal, as in the paper. Differs from
+it: layer norms come before, as everywhere in the skeleton.
+"""
+
+from torch import nn
+
+from ..evolution.feedforward import FullFeedForward
+from .base import Mixer
+from .layer import PeerLayer
+from .system import System
+from .transformer import CAPABILITIES, FusedAttention
+
+
+class MacaronLayer(PeerLayer):
+    def __init__(self, mixer: Mixer, intermediate_size: int, dropout: float, layer_norm_eps: float):
+        half, hidden_size = max(1, intermediate_size // 2), mixer.shape.hidden_size
+        super().__init__(mixer, half, dropout, layer_norm_eps)
+        self.first_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.first_feedforward = FullFeedForward(hidden_size, half)
+
+    def forward(self, key_padding_mask, causal, shared, x):
+        h = x + 0.5 * self.dropout(self.first_feedforward(self.first_norm(x)))
+        h = h + self.mixed(h, key_padding_mask, causal, shared)
+        return h + 0.5 * self.dropout(self.feedforward(self.feedforward_norm(h)))
+
+
+MACARON = System(
+    "macaron",
+    "Lu et al., Understanding and Improving Transformer From a Multi-Particle Dynamic System Point of View, 2020",
+    "n^2 d",
+    "sdpa",
+    CAPABILITIES,
+    FusedAttention,
+    MacaronLayer,
+)

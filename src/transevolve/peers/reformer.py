@@ -1,0 +1,161 @@
+"""Reformer (Kitaev et al., 2020): attention among tokens that a random hash puts close together.
+
+Queries and keys are one (K = Q / |Q|). In each round, tokens are hashed by the nearest of random directions and their
+opposites, sorted by hash, and cut in chunks; a token sees its own chunk and the one before, and itself only if there is
+nothing else. Rounds are averaged by the sums of exponentials they saw:
+
+    y_i = sum_r sum_j exp(q_i . k_j) v_j / sum_r sum_j exp(q_i . k_j)
+
+Differs from the paper: layers are not reversible (that saves memory, not time). Directions are drawn from a seed, once
+for each layer, as many in use as a sequence has chunks. The first chunk looks back to none, where the authors' wraps
+around. Not causal: which of the earlier tokens share a chunk would depend on the later ones. Differs from the Long
+Range Arena's code: scores are not multiplied by sqrt(d/m), and neither hash nor scores see padding.
+"""
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import normalize, pad
+
+from .base import Capabilities, Mixer, MixerShape
+from .blocks import whole_blocks
+from .heads import inverse
+from .settings import Count, Seed
+from .system import System
+
+ITSELF = -1e4
+
+
+class Reformer(Mixer):
+    capabilities = Capabilities(causal=False, padding=True, fixed_length=False, stochastic=True, export=False)
+    directions: Tensor
+
+    def __init__(self, shape: MixerShape, chunk: Count = 64, hashes: Count = 2, seed: Seed = 0):
+        super().__init__(shape)
+        self.chunk, self.hashes, self.seed = chunk, hashes, shape.draw_seed(seed)
+        self.query = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.value = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        half = max(1, math.ceil(shape.max_length / (2 * chunk)))
+        self.register_buffer("directions", torch.empty(shape.num_heads, hashes, shape.part, half))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for linear in (self.query, self.value, self.output):
+            nn.init.xavier_uniform_(linear.weight)
+        if not self.directions.is_meta:
+            draws = np.random.RandomState(self.seed).standard_normal(tuple(self.directions.shape))
+            self.directions.copy_(torch.from_numpy(draws))
+
+    def mix(self, x, key_padding_mask, causal):
+        n, heads = x.shape[1], self.shape.num_heads
+        x, padding = whole_blocks(x, key_padding_mask, self.chunk)
+        q, v = (linear(x).unflatten(-1, (heads, -1)).transpose(1, 2) for linear in (self.query, self.value))
+        with torch.no_grad():
+            order = self.buckets(q, padding).argsort(dim=-1, stable=True)
+            place = order.argsort(-1)
+        hidden = None
+        if padding is not None:
+            hidden = padding[:, None, None].expand_as(order).gather(-1, order)
+        total, mass = self._attend(q, v, order, place, hidden)
+        y = total * inverse(mass)
+        return self.output(y.to(x.dtype).transpose(1, 2).flatten(2))[:, :n]
+
+    def buckets(
+        self, q: Float[Tensor, "batch heads n part"], padding: Bool[Tensor, "batch n"] | None
+    ) -> Int[Tensor, "batch heads hashes n"]:
+        """The nearest of `half` directions or their opposites; padding comes after all others."""
+        half = self.directions.shape[-1]
+        turned = q[:, :, None] @ self.directions.to(q.dtype)
+        real = torch.full((1, 1), q.shape[2], device=q.device) if padding is None else (~padding).sum(-1, keepdim=True)
+        used = (real + 2 * self.chunk - 1) // (2 * self.chunk)
+        unused = torch.arange(half, device=q.device) >= used.clamp(1, half)
+        turned = torch.cat([turned, -turned], -1)
+        turned = turned.masked_fill(unused.repeat(1, 2)[:, None, None, None], -torch.inf)
+        found = turned.argmax(-1)
+        return found if padding is None else found.masked_fill(padding[:, None, None], 2 * half)
+
+    def _attend(
+        self, q: Tensor, v: Tensor, order: Tensor, place: Tensor, hidden: Bool[Tensor, "batch heads hashes n"] | None
+    ) -> tuple[Tensor, Tensor]:
+        """Sums over all rounds of exp(score) v and of exp(score), scaled alike for each token."""
+        wide = torch.promote_types(q.dtype, torch.float32)
+        part, chunk = v.shape[-1], self.chunk
+        with torch.autocast(q.device.type, enabled=False):
+            both = _Sorted.apply(torch.cat([q, v], -1).to(wide), order, place).unflatten(3, (-1, chunk))
+            queries, values = both.split(part, -1)
+            keys, values = _with_previous(normalize(queries, dim=-1)), _with_previous(pad(values, (0, 1), value=1.0))
+            scores = queries @ keys.mT
+            self._hide(scores.detach(), hidden)
+            highest = scores.detach().amax(-1, keepdim=True).clamp(min=2 * ITSELF)
+            sums = scores.sub_(highest).exp_() @ values
+            sums = _Unsorted.apply(sums.flatten(3, 4), order, place)
+            level = highest.flatten(3).gather(3, place)[..., None]
+            sums = (sums * torch.exp(level - level.amax(2, keepdim=True))).sum(2)
+        return sums[..., :part], sums[..., part:]
+
+    def _hide(self, scores: Tensor, hidden: Tensor | None) -> None:
+        """In place, unseen by autograd: what is hidden has no weight, and a token alone with itself all of it."""
+        lowest = torch.finfo(scores.dtype).min
+        scores.diagonal(self.chunk, -2, -1).fill_(ITSELF)
+        scores[:, :, :, 0, :, : self.chunk] = lowest
+        if hidden is not None:
+            hidden = hidden.unflatten(3, (-1, self.chunk))[..., None]
+            scores.masked_fill_(_with_previous(hidden, True).mT, lowest)
+
+
+def _with_previous(chunks: Tensor, beyond: bool = False) -> Tensor:
+    """(batch, heads, hashes, chunks, chunk, part): each chunk after the one before it."""
+    before = pad(chunks[:, :, :, :-1], (0, 0, 0, 0, 1, 0), value=beyond)
+    return torch.cat([before, chunks], 4)
+
+
+class _Sorted(torch.autograd.Function):
+    """Rows of (batch, heads, n, width) in the order of each round; backward puts them back, without a scatter."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, order: Tensor, place: Tensor) -> Tensor:
+        ctx.save_for_backward(place)
+        batch, heads, n, width = x.shape
+        first = torch.arange(0, batch * heads * n, n, device=x.device).view(batch, heads, 1, 1)
+        return x.flatten(0, 2).index_select(0, (first + order).flatten()).view(*order.shape, width)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # pyright: ignore
+        (place,) = ctx.saved_tensors
+        return _take(grad, place).sum(2), None, None
+
+
+class _Unsorted(torch.autograd.Function):
+    """Rows of every round back in their places."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, order: Tensor, place: Tensor) -> Tensor:
+        ctx.save_for_backward(order)
+        return _take(x, place)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # pyright: ignore
+        (order,) = ctx.saved_tensors
+        return _take(grad, order), None, None
+
+
+def _take(x: Tensor, index: Int[Tensor, "batch heads hashes n"]) -> Tensor:
+    """Rows of (batch, heads, hashes, n, width) by index, all as rows of one matrix."""
+    *lead, n, width = x.shape
+    first = torch.arange(0, index.numel(), n, device=x.device).view(*lead, 1)
+    return x.reshape(-1, width).index_select(0, (first + index).flatten()).view(x.shape)
+
+
+REFORMER = System(
+    "reformer",
+    "Kitaev et al., Reformer: The Efficient Transformer, ICLR 2020",
+    "r n c d, r rounds, chunks of c",
+    "eager",
+    Reformer.capabilities,
+    Reformer,
+)

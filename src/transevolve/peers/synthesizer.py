@@ -1,0 +1,89 @@
+"""Synthesizer (Tay et al., 2021): attention without queries meeting keys, Softmax(R) V.
+
+    dense:   R_ij = relu(x_i W1)_h . t_hj        a table t of positions, learned for each head
+    random:  R_ij = s_hi . t_hj                  two tables of rank k, learned, the same for every input
+
+Either is fused attention with the table in place of the keys.
+
+Differs from the paper: no biases; the random form is the factorised one, as in the Long Range Arena (k = 32): a whole
+n x n matrix for each head would be most of the model. The Arena's code ignores padding, and shares the dense table
+between heads.
+"""
+
+from abc import abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from .base import Capabilities, Mixer, MixerShape
+from .heads import glorot_, softmax_attention, visible_keys
+from .settings import Count
+from .system import System
+
+CITATION = "Tay et al., Synthesizer: Rethinking Self-Attention, ICML 2021"
+CAPABILITIES = Capabilities(causal=True, padding=True, fixed_length=True, stochastic=False)
+
+
+class Synthesizer(Mixer):
+    """Values by a learned table of positions; a subclass gives the other side of the scores."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, shape: MixerShape, rank: int):
+        super().__init__(shape)
+        self.value = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.positions = nn.Parameter(torch.empty(shape.num_heads, shape.max_length, rank))
+
+    def reset_parameters(self) -> None:
+        for linear in (self.value, self.output):
+            nn.init.xavier_uniform_(linear.weight)
+        glorot_(self.positions, *self.positions.shape[1:])
+
+    @abstractmethod
+    def left(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "#batch heads n rank"]:
+        """The side of the scores that stands for a query."""
+
+    def mix(self, x, key_padding_mask, causal):
+        batch, n, _ = x.shape
+        v = self.value(x).unflatten(-1, (self.shape.num_heads, -1)).transpose(1, 2)
+        q, k = self.left(x), self.positions[None, :, :n].to(v.dtype)
+        part, width = v.shape[-1], max(v.shape[-1], k.shape[-1])
+        q, k, v = (pad(t, (0, width - t.shape[-1])).expand(batch, -1, -1, -1) for t in (q.to(v.dtype), k, v))
+        visible = visible_keys(n, key_padding_mask, causal, x.device)
+        mixed = softmax_attention(q, k, v, visible, scale=1.0)[..., :part]
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+
+class DenseSynthesizer(Synthesizer):
+    def __init__(self, shape: MixerShape):
+        super().__init__(shape, shape.part)
+        self.hidden = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        nn.init.xavier_uniform_(self.hidden.weight)
+
+    def left(self, x):
+        return torch.relu(self.hidden(x)).unflatten(-1, (self.shape.num_heads, -1)).transpose(1, 2)
+
+
+class RandomSynthesizer(Synthesizer):
+    def __init__(self, shape: MixerShape, rank: Count = 32):
+        super().__init__(shape, rank)
+        self.rows = nn.Parameter(torch.empty_like(self.positions))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        glorot_(self.rows, *self.rows.shape[1:])
+
+    def left(self, x):
+        return self.rows[None, :, : x.shape[1]]
+
+
+DENSE = System("synthesizer-dense", CITATION, "n^2 d", "sdpa", CAPABILITIES, DenseSynthesizer)
+RANDOM = System("synthesizer-random", CITATION, "n^2 d", "sdpa", CAPABILITIES, RandomSynthesizer)
