@@ -24,6 +24,7 @@ COMMANDS = {
     "recipes": Command("transevolve.commands.recipes", "the recipes that come with the package, or one of them"),
     "sweep": Command("transevolve.commands.sweep", "one recipe over variants, systems, settings and seeds: one table"),
     "bench speed": Command("transevolve.commands.bench_speed", "how fast systems are, side by side, interleaved"),
+    "bench decode": Command("transevolve.commands.bench_decode", "how fast translation decodes, next to Marian"),
     "bench memory": Command("transevolve.commands.bench_memory", "how much memory systems need, each on its own"),
     "systems": Command("transevolve.commands.systems", "TransEvolve's variants and backends, and every other system"),
     "doctor": Command("transevolve.commands.doctor", "whether this machine is ready, and what would fail on it"),

@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from .backends import BACKENDS, Evolution, Settings
 from .backends.linear import orthogonal_features
+from .backends.memory import Memory, Recall, remember
 from .backends.stream import Stream, open_stream
 from .depth import Convention, depth_map
 from .dropout import Dropout
@@ -42,7 +43,7 @@ class _Carry(torch.autograd.Function):
 class AttentionState(NamedTuple):
     """What `EvolvedAttention.begin` hands to every depth."""
 
-    evolution: Evolution
+    evolution: Evolution | Recall
     keys: int
     sighted: Bool[Tensor, "batch #q"] | None
 
@@ -174,10 +175,18 @@ class EvolvedAttention(nn.Module):
         backend = backend or self.backend
         if backend == "linear":
             self._redraw()
-        queries, keys = self.dropout(self.query(x)), self.dropout(self.key(source))
+        keys = self.dropout(self.key(source))
         if self.temporal_key is not None and torch.is_grad_enabled():
             keys = _Carry.apply(keys, self.temporal_key)
-        initial = InitialCondition(
+        initial = self._initial(self.dropout(self.query(x)), keys, key_padding_mask, causal)
+        if stream is not None:
+            return AttentionState(stream.extend(initial), x.shape[1], stream.sighted(x.shape[1]))
+        return AttentionState(BACKENDS[backend](initial, self.settings), source.shape[1], initial.sighted())
+
+    def _initial(
+        self, queries: Tensor, keys: Tensor, key_padding_mask: Tensor | None = None, causal: bool = False
+    ) -> InitialCondition:
+        return InitialCondition(
             queries=queries,
             keys=keys,
             heads=self.num_heads,
@@ -188,13 +197,27 @@ class EvolvedAttention(nn.Module):
             causal=causal,
             projection=self.projection,
         )
-        if stream is not None:
-            return AttentionState(stream.extend(initial), x.shape[1], stream.sighted(x.shape[1]))
-        return AttentionState(BACKENDS[backend](initial, self.settings), source.shape[1], initial.sighted())
 
-    def stream(self) -> Stream:
-        """An empty past, to be given to every `begin` of one causal sequence."""
-        return open_stream(self.backend, self.settings)
+    def stream(self, limit: int | None = None) -> Stream:
+        """An empty past, to be given to every `begin` of one causal sequence, of at most `limit` tokens if known."""
+        return open_stream(self.backend, self.settings, limit)
+
+    def remember(
+        self,
+        memory: Float[Tensor, "batch k d"],
+        values: Float[Tensor, "batch heads k part"],
+        key_padding_mask: Bool[Tensor, "batch k"] | None = None,
+    ) -> Memory:
+        """A memory prepared for many `recall`s, with the values, split in heads, that serve every depth."""
+        self._check(memory, memory, True, key_padding_mask, False)
+        keys = self.key(memory)
+        initial = self._initial(keys[:, :0], keys, key_padding_mask)
+        return remember(self.backend, initial, self.settings, values)
+
+    def recall(self, x: Float[Tensor, "batch q d"], memory: Memory) -> AttentionState:
+        """`begin` with a remembered memory: each depth is then asked for without values."""
+        queries = self.query(x)
+        return AttentionState(memory.recall(self._initial(queries, queries[:, :0])), memory.keys, memory.sighted)
 
     def _check(self, x: Tensor, source: Tensor, cross: bool, key_padding_mask: Tensor | None, causal: bool) -> None:
         for name, tensor in (("x", x), ("memory", source)):
@@ -216,22 +239,28 @@ class EvolvedAttention(nn.Module):
     def forward(
         self,
         state: AttentionState,
-        values: Float[Tensor, "batch k d"],
+        values: Float[Tensor, "batch k d"] | None,
         l: int,
         *,
         gain: Float[Tensor, " d"] | None = None,
         offset: Float[Tensor, " d"] | None = None,
     ) -> Float[Tensor, "batch q d"]:
-        """Attention evolved to depth l, applied to `values * gain + offset`.
+        """Attention evolved to depth l, applied to `values * gain + offset`; a remembered memory has its own values.
 
         Rows of attention sum to one, so gain and offset are applied after the product: one normalised memory
         then serves every depth.
         """
         if not 1 <= l <= self.depth:
             raise ValueError(f"depth l must be 1..{self.depth}, got {l}")
-        if values.shape[1] != state.keys:
-            raise ValueError(f"values must have the {state.keys} positions of the keys, got {values.shape[1]}")
-        mixed = merge_heads(state.evolution.mix(split_heads(values, self.num_heads), l))
+        if isinstance(state.evolution, Recall):
+            if values is not None:
+                raise ValueError("a remembered memory has values of its own: give None")
+            mixed = merge_heads(state.evolution.at(l))
+        else:
+            if values is None or values.shape[1] != state.keys:
+                given = "none" if values is None else values.shape[1]
+                raise ValueError(f"values must have the {state.keys} positions of the keys, got {given}")
+            mixed = merge_heads(state.evolution.mix(split_heads(values, self.num_heads), l))
         if gain is not None:
             mixed = mixed * gain
         if offset is not None:

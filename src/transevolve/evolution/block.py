@@ -15,6 +15,8 @@ from torch.utils.checkpoint import checkpoint
 
 from .attention import AttentionState, EvolutionKind, EvolvedAttention
 from .backends import Settings
+from .backends.memory import Memory
+from .backends.stream import Stream
 from .depth import Convention
 from .dropout import Dropout
 from .feedforward import FullFeedForward, RandomFeedForward, RotationInit, RotationKey
@@ -74,11 +76,21 @@ class Trace:
         if self.hidden_states is not None:
             self.hidden_states.append(x)
 
-    def attend(self, state: AttentionState, cross: AttentionState | None, l: int) -> None:
+    def attend(self, state: AttentionState, cross: AttentionState | None, l: int, rows: int) -> None:
         if self.attentions is not None:
             self.attentions.append(state.attention(l))
         if self.cross_attentions is not None and cross is not None:
-            self.cross_attentions.append(cross.attention(l))
+            by_sentence = cross.attention(l)
+            beams = by_sentence.unflatten(2, (rows // by_sentence.shape[0], -1))
+            self.cross_attentions.append(beams.transpose(1, 2).flatten(0, 1))
+
+
+@dataclass
+class BlockPast:
+    """What a decoder block keeps between tokens: its self attention's past, and the memory once it is known."""
+
+    stream: Stream
+    memory: Memory | None = None
 
 
 class _Block(nn.Module):
@@ -131,7 +143,7 @@ class EncoderBlock(_Block):
         for depth in self.depths:
             if trace is not None:
                 trace.enter(x)
-                trace.attend(state, None, depth.l)
+                trace.attend(state, None, depth.l, x.shape[0])
             x = self.run(partial(depth, self.attention, state), x)
         return self.norm(x)
 
@@ -154,17 +166,21 @@ class DecoderDepth(nn.Module):
         state: AttentionState,
         cross_attention: EvolvedAttention,
         cross_state: AttentionState,
-        memory: Float[Tensor, "batch k d"],
+        memory: Float[Tensor, "sentences k d"] | None,
         x: Float[Tensor, "batch n d"],
     ) -> Float[Tensor, "batch n d"]:
         h = x + self.dropout(attention(state, self.value_norm(x), self.l))
         norm = self.memory_norm
-        h = h + self.dropout(cross_attention(cross_state, memory, self.l, gain=norm.weight, offset=norm.bias))
+        recalled = cross_attention(cross_state, memory, self.l, gain=norm.weight, offset=norm.bias)
+        h = h + self.dropout(recalled.view(h.shape))
         return h + self.dropout(self.feedforward(self.feedforward_norm(h)))
 
 
 class DecoderBlock(_Block):
-    """Self and cross attention from this block's input, each evolved over its depths with operators of its own."""
+    """Self and cross attention from this block's input, each evolved over its depths with operators of its own.
+
+    There may be several rows, its beams, to each sentence of the memory: they are then so many queries of one sentence.
+    """
 
     def __init__(self, options: BlockOptions, stack: int = 1, block: int = 0):
         super().__init__()
@@ -173,24 +189,55 @@ class DecoderBlock(_Block):
         self.depths = nn.ModuleList(DecoderDepth(options, stack, block, l + 1) for l in range(options.depth))
         self.norm = options.norm()
 
+    def past(self, limit: int | None = None) -> BlockPast:
+        """An empty past; `limit` is a length that will suffice, if one is known."""
+        return BlockPast(self.self_attention.stream(limit))
+
+    def remember(
+        self,
+        past: BlockPast,
+        memory: Float[Tensor, "sentences k d"],
+        values: Float[Tensor, "sentences heads k part"],
+        padding: Bool[Tensor, "sentences k"] | None,
+    ) -> None:
+        """Prepares the memory for all tokens to come; `values`, its normalised form, may be shared by all blocks."""
+        past.memory = self.cross_attention.remember(memory, values, padding)
+
     def forward(
         self,
         x: Float[Tensor, "batch n d"],
-        memory: Float[Tensor, "batch k d"],
-        normalised_memory: Float[Tensor, "batch k d"],
+        memory: Float[Tensor, "sentences k d"] | None,
+        normalised_memory: Float[Tensor, "sentences k d"] | None,
         key_padding_mask: Bool[Tensor, "batch n"] | None = None,
-        memory_padding_mask: Bool[Tensor, "batch k"] | None = None,
+        memory_padding_mask: Bool[Tensor, "sentences k"] | None = None,
         trace: Trace | None = None,
+        past: BlockPast | None = None,
     ) -> Float[Tensor, "batch n d"]:
-        state = self.self_attention.begin(x, key_padding_mask=key_padding_mask, causal=True)
-        cross = self.cross_attention.begin(x, memory, key_padding_mask=memory_padding_mask)
+        stream = None if past is None else past.stream
+        state = self.self_attention.begin(x, key_padding_mask=key_padding_mask, causal=True, stream=stream)
+        if past is not None and past.memory is not None:
+            cross = self.cross_attention.recall(_by_sentence(x, past.memory.sentences), past.memory)
+        else:
+            assert memory is not None
+            queries = _by_sentence(x, memory.shape[0])
+            cross = self.cross_attention.begin(queries, memory, key_padding_mask=memory_padding_mask)
         for depth in self.depths:
             if trace is not None:
                 trace.enter(x)
-                trace.attend(state, cross, depth.l)
+                trace.attend(state, cross, depth.l, x.shape[0])
             step = partial(depth, self.self_attention, state, self.cross_attention, cross, normalised_memory)
             x = self.run(step, x)
         return self.norm(x)
+
+
+def _by_sentence(x: Float[Tensor, "batch n d"], sentences: int) -> Float[Tensor, "sentences queries d"]:
+    """The tokens of all rows of a sentence, one after the other."""
+    rows = x.shape[0]
+    if rows == sentences:
+        return x
+    if rows % sentences:
+        raise ValueError(f"{rows} rows are no whole number of beams for each of {sentences} sentences of the memory")
+    return x.reshape(sentences, -1, x.shape[-1])
 
 
 def normalised(memory: Float[Tensor, "batch k d"], eps: float) -> Float[Tensor, "batch k d"]:

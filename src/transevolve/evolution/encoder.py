@@ -6,6 +6,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from .block import BlockOptions, DecoderBlock, EncoderBlock, Trace, normalised
+from .initial import split_heads
+from .past import DecoderPast
 
 
 class EvolvedEncoder(nn.Module):
@@ -56,15 +58,41 @@ class EvolvedDecoder(nn.Module):
         self.options = options
         self.blocks = nn.ModuleList(DecoderBlock(options, 1, b) for b in range(num_blocks))
 
+    def past(self, limit: int | None = None) -> DecoderPast:
+        """An empty past, for decoding token by token; `limit` is a length that will suffice, if one is known."""
+        return DecoderPast([block.past(limit) for block in self.blocks])
+
+    def remember(
+        self,
+        past: DecoderPast,
+        memory: Float[Tensor, "sentences k d"],
+        memory_padding_mask: Bool[Tensor, "sentences k"] | None = None,
+    ) -> None:
+        """Prepares the memory for every block: keys for each, and one normalised copy for all."""
+        values = split_heads(normalised(memory, self.options.layer_norm_eps), self.options.num_heads).contiguous()
+        past.values = values
+        for block, kept in zip(self.blocks, past.blocks, strict=True):
+            block.remember(kept, memory, values, memory_padding_mask)
+
     def forward(
         self,
         x: Float[Tensor, "batch n d"],
-        memory: Float[Tensor, "batch k d"],
+        memory: Float[Tensor, "sentences k d"] | None,
         key_padding_mask: Bool[Tensor, "batch n"] | None = None,
-        memory_padding_mask: Bool[Tensor, "batch k"] | None = None,
+        memory_padding_mask: Bool[Tensor, "sentences k"] | None = None,
         trace: Trace | None = None,
+        past: DecoderPast | None = None,
     ) -> Float[Tensor, "batch n d"]:
-        values = normalised(memory, self.options.layer_norm_eps)
-        for block in self.blocks:
-            x = block(x, memory, values, key_padding_mask, memory_padding_mask, trace)
+        """With a past, `x` are the tokens that follow it, and the memory it remembers is not needed again."""
+        values = None
+        if past is None:
+            assert memory is not None
+            values = normalised(memory, self.options.layer_norm_eps)
+        elif past.values is None:
+            if memory is None:
+                raise ValueError("a past that remembers no memory yet needs one")
+            self.remember(past, memory, memory_padding_mask)
+        for i, block in enumerate(self.blocks):
+            kept = None if past is None else past.blocks[i]
+            x = block(x, memory, values, key_padding_mask, memory_padding_mask, trace, kept)
         return x

@@ -54,6 +54,37 @@ def elu_features(x: Float[Tensor, "*batch n width"]) -> tuple[Tensor, Float[Tens
     return elu(x) + 1, x.new_zeros(x.shape[:-1])
 
 
+def query_features(initial: InitialCondition, settings: Settings) -> Float[Tensor, "batch heads q features"]:
+    q = initial.scaled_queries.to(torch.promote_types(initial.queries.dtype, torch.float32))
+    if settings.feature_map == "elu":
+        return elu_features(q)[0]
+    assert initial.projection is not None
+    return positive_features(q / math.sqrt(initial.scale), initial.projection)[0]
+
+
+def key_features(
+    initial: InitialCondition, settings: Settings
+) -> tuple[Float[Tensor, "batch heads k features"], Float[Tensor, "#depth batch heads k"]]:
+    """phi(k), and the logarithm of each key's weight at each depth: its drift, and what was taken out of phi."""
+    drift = initial.drift
+    k = initial.head_keys.to(torch.promote_types(initial.keys.dtype, torch.float32))
+    if settings.feature_map == "elu":
+        features, log = elu_features(k)
+    else:
+        assert initial.projection is not None
+        features, log = positive_features(k * math.sqrt(initial.scale), initial.projection)
+    log_weights = log[None] if drift is None else log + drift.to(k.dtype)
+    if initial.key_mask is not None:
+        log_weights = log_weights.masked_fill(~initial.key_mask[:, None], -torch.inf)
+    return features, log_weights
+
+
+def relative_weights(log_weights: Float[Tensor, "*depth batch heads k"]) -> Float[Tensor, "*depth batch heads k"]:
+    """Weights of which the largest is 1; 0 where there is no key."""
+    highest = log_weights.detach().amax(-1, keepdim=True)
+    return torch.exp(log_weights - highest.masked_fill(highest.isinf(), 0.0))
+
+
 @dataclass
 class Carry:
     """What one depth remembers of all keys before: sums of features times values, of features, and their log scale."""
@@ -69,28 +100,17 @@ class LinearEvolution(Evolution):
     def __init__(self, initial: InitialCondition, settings: Settings, carries: dict[int, Carry] | None = None):
         self.initial, self.carries = initial, carries
         self.dtype = torch.promote_types(initial.queries.dtype, torch.float32)
-        drift = initial.drift
         with torch.autocast(initial.queries.device.type, enabled=False):
-            q, k = initial.scaled_queries.to(self.dtype), initial.head_keys.to(self.dtype)
-            if settings.feature_map == "elu":
-                (self.q, _), (self.k, log) = elu_features(q), elu_features(k)
-            else:
-                assert initial.projection is not None
-                root = math.sqrt(initial.scale)
-                self.q, _ = positive_features(q / root, initial.projection)
-                self.k, log = positive_features(k * root, initial.projection)
-            self.log_weights = log[None] if drift is None else log + drift.to(self.dtype)
-            if initial.key_mask is not None:
-                self.log_weights = self.log_weights.masked_fill(~initial.key_mask[:, None], -torch.inf)
+            self.q = query_features(initial, settings)
+            self.k, self.log_weights = key_features(initial, settings)
             if not initial.causal:
                 self._weigh()
 
     def _weigh(self) -> None:
         """Weights and normalisers of all depths at once."""
-        highest = self.log_weights.detach().amax(-1, keepdim=True)
-        self.weights = torch.exp(self.log_weights - highest.masked_fill(highest.isinf(), 0.0))
+        self.weights = relative_weights(self.log_weights)
         sums = torch.einsum("bhkf,lbhk->bhfl", self.k, self.weights)
-        self.inverse = _inverse(self.q @ sums)
+        self.inverse = inverse(self.q @ sums)
 
     def _at(self, l: int) -> int:
         return min(l, len(self.log_weights)) - 1
@@ -130,16 +150,16 @@ class LinearEvolution(Evolution):
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
         """The matrix this approximation amounts to."""
-        log_weights = self.log_weights[self._at(l)]
-        highest = log_weights.amax(-1, keepdim=True)
-        weights = torch.exp(log_weights - highest.masked_fill(highest.isinf(), 0.0))
+        if self.carries is not None:
+            raise ValueError("sums of the past do not tell its attention: use no cache to see the linear backend's")
+        weights = relative_weights(self.log_weights[self._at(l)])
         matrix = (self.q @ self.k.mT) * weights[..., None, :]
         if self.initial.causal:
             matrix = matrix.tril()
-        return matrix * _inverse(matrix.sum(-1, keepdim=True))
+        return matrix * inverse(matrix.sum(-1, keepdim=True))
 
 
-def _inverse(normaliser: Tensor) -> Tensor:
+def inverse(normaliser: Tensor) -> Tensor:
     """1/D, and 0 where no key is seen."""
     return torch.where(normaliser > 0, 1 / normaliser.clamp(min=torch.finfo(normaliser.dtype).tiny), 0.0)
 
@@ -156,7 +176,7 @@ def _chunk(q: Tensor, k: Tensor, values: Tensor, log_weights: Tensor, carry: Car
     last = scale[..., -1]
     weights = torch.exp(log_weights - last[..., None]) * real
     kept = torch.exp(carry.scale - last)
-    return numerator * _inverse(normaliser)[..., None], Carry(
+    return numerator * inverse(normaliser)[..., None], Carry(
         carry.values * kept[..., None, None] + k.mT @ (values * weights[..., None]),
         carry.features * kept[..., None] + (k.mT @ weights[..., None]).squeeze(-1),
         last,
