@@ -18,9 +18,13 @@ class Command:
 
 
 COMMANDS = {
-    "train": Command("transevolve.commands.train", "train a model, evaluate it, write a run folder; goes on after a stop"),
+    "train": Command(
+        "transevolve.commands.train", "train a model, evaluate it, write a run folder; goes on after a stop"
+    ),
     "evaluate": Command("transevolve.commands.evaluate", "reload a run's model and score it"),
     "predict": Command("transevolve.commands.predict", "labels for texts: arguments, a file, or standard input"),
+    "translate": Command("transevolve.commands.translate", "translate sentences: arguments, a file, or standard input"),
+    "average": Command("transevolve.commands.average", "the mean of a run's last checkpoints, as a run of its own"),
     "recipes": Command("transevolve.commands.recipes", "the recipes that come with the package, or one of them"),
     "sweep": Command("transevolve.commands.sweep", "one recipe over variants, systems, settings and seeds: one table"),
     "bench speed": Command("transevolve.commands.bench_speed", "how fast systems are, side by side, interleaved"),

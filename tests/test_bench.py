@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 
 from transevolve.bench.budget import largest_batch
-from transevolve.bench.options import BenchOptions, parse_bytes
+from transevolve.bench.options import BenchOptions
 from transevolve.bench.results import Row
 from transevolve.bench.speed import SpeedOptions
 from transevolve.bench.summary import Yardstick, memory_ratio, speed_ratio, spread, yardsticks
 from transevolve.bench.systems import backend_at, build_model, feature_count, parse_spec
 from transevolve.cli import main
+from transevolve.peak import parse_bytes
 
 TINY = ["--vocab", "100", "--threads", "1", "--mode", "forward"]
 SPEED = ["bench", "speed", *TINY, "--repeats", "3", "--warmup", "1", "--batch", "1"]

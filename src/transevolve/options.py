@@ -60,8 +60,13 @@ def _places_last(options: type, arguments: list[str]) -> list[str]:
             places.append(word)
             continue
         flags.append(word)
-        if "=" not in word and hints.get(word.removeprefix("--")) is not bool and waiting:
+        kind = hints.get(word.removeprefix("--"))
+        if "=" in word or kind is bool:
+            continue
+        while waiting and not waiting[0].startswith("--"):
             flags.append(waiting.pop(0))
+            if get_origin(kind) is not list:
+                break
     return [*flags, "--", *places] if places else flags
 
 
@@ -125,4 +130,6 @@ def _expected(kind: Any, given: str) -> str:
         return " or ".join(map(repr, get_args(kind))) + nearest(given, get_args(kind))
     if get_origin(kind) in (list, Union, types.UnionType):
         return _expected(get_args(kind)[0], given)
-    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, f"a {getattr(kind, '__name__', kind)}")
+    return {int: "a whole number", float: "a number", bool: "true or false"}.get(
+        kind, f"a {getattr(kind, '__name__', kind)}"
+    )

@@ -19,10 +19,10 @@ from transformers import EncoderDecoderCache, MarianConfig, MarianMTModel, PreTr
 
 from ..decoding import generate_beams
 from ..errors import suggestion
+from ..machine import commit, cpu_threads, device_name, load_average, versions
 from ..models.cache import TransEvolveCache
 from ..models.configuration import SIZES, VARIANTS, TransEvolveConfig
 from ..models.translation import TransEvolveForConditionalGeneration
-from .machine import commit, cpu_threads, device_name, load_average, versions
 from .options import check_device
 from .results import NOT_SETTINGS, Results, Row, command_line
 from .summary import Spread, speed_ratio, spread

@@ -3,8 +3,8 @@
 import sys
 from dataclasses import dataclass
 
+from ..machine import commit
 from .budget import planned_row
-from .machine import commit
 from .options import BenchOptions
 from .results import Results, open_results
 

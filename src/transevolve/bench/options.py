@@ -1,11 +1,11 @@
 """What a benchmark can be told, and the checks made before anything runs."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 
+from ..peak import parse_bytes
 from .systems import Spec, parse_spec
 
 DEFAULT_SYSTEMS = ["fullFF-1", "randomFF-1", "transformer", "transformer-eager"]
@@ -71,7 +71,10 @@ class BenchOptions:
         return [parse_spec(text, self.size) for text in self.systems]
 
     def budget(self) -> int | None:
-        return None if self.memory is None else parse_bytes(self.memory)
+        try:
+            return None if self.memory is None else parse_bytes(self.memory)
+        except ValueError as error:
+            raise ValueError(f"--{error}") from None
 
     def batch_size(self, length: int) -> int:
         """The batch at a length, for every rule but `max`."""
@@ -79,15 +82,6 @@ class BenchOptions:
         if not tokens.isdecimal() or int(tokens) < 1:
             raise ValueError(f"--batch must be a number, tokens:N or max, got {self.batch!r}")
         return int(tokens) if tokens == self.batch else max(1, int(tokens) // length)
-
-
-def parse_bytes(text: str) -> int:
-    """Bytes of "4GB" (10^9), "4GiB" (2^30), "512MB" ..."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", text.strip(), re.IGNORECASE)
-    if not found:
-        raise ValueError(f"--memory must be a size such as 4GB or 512MiB, got {text!r}")
-    number, prefix, binary = found.groups()
-    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
 
 
 def check_device(name: str) -> torch.device:

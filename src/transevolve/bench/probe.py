@@ -9,23 +9,14 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-import psutil
-import torch
-
+from ..machine import allocations_that_fail, cpu_threads
+from ..peak import ALLOCATOR, peak_memory
 from .cell import Cell, load, random_inputs, why_failed
-from .machine import allocations_that_fail, cpu_threads, process_status
 from .systems import parse_spec
 
 TINY = 8
-CLEAR_REFS = Path("/proc/self/clear_refs")
-# Freed tensors go back to the system at once, so that the peak does not depend on what the allocator kept.
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
 
 
 @dataclass(frozen=True)
@@ -67,55 +58,12 @@ def measure(cell: Cell) -> Peak:
             tiny = min(TINY, cell.length)
             work.step(random_inputs(cell, 1, tiny))
             inputs = random_inputs(cell, cell.batch, cell.length)
-            with _peak(cell.device) as read:
+            with peak_memory(cell.device) as read:
                 work.step(inputs)
             count, counted_by = read()
     except (RuntimeError, MemoryError, ValueError) as error:
         return Peak(None, None, parameters, features, why_failed(error))
     return Peak(count, counted_by, parameters, features, None)
-
-
-@contextmanager
-def _peak(device: str) -> Iterator[Callable[[], tuple[int, str]]]:
-    """Yields a function that, after the block, says how far memory rose in it."""
-    if torch.device(device).type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        base = torch.cuda.memory_allocated(device)
-        yield lambda: (torch.cuda.max_memory_allocated(device) - base, "torch.cuda.max_memory_allocated")
-    elif _high_water_mark_reset():
-        base = process_status("VmRSS")
-        yield lambda: (max(process_status("VmHWM") - base, 0), "VmHWM")
-    else:
-        with _sampled_peak() as read:
-            yield read
-
-
-def _high_water_mark_reset() -> bool:
-    """Whether Linux has set VmHWM back to the present size."""
-    try:
-        CLEAR_REFS.write_text("5")
-    except OSError:
-        return False
-    return True
-
-
-@contextmanager
-def _sampled_peak() -> Iterator[Callable[[], tuple[int, str]]]:
-    process, done = psutil.Process(), threading.Event()
-    base = process.memory_info().rss
-    highest = [base]
-
-    def watch() -> None:
-        while not done.wait(0.001):
-            highest[0] = max(highest[0], process.memory_info().rss)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield lambda: (highest[0] - base, "sampled every millisecond")
-    finally:
-        done.set()
-        watcher.join()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .machine import commit, device_name, load_average, versions
+from ..machine import commit, device_name, load_average, versions
 from .options import BenchOptions
 
 NOT_SETTINGS = ("output", "name", "restart")

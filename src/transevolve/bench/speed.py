@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import torch
 
+from ..machine import allocations_that_fail, commit, cpu_threads, load_average
 from .budget import planned_row
 from .cell import Cell, load, random_inputs, why_failed
-from .machine import allocations_that_fail, commit, cpu_threads, load_average
 from .options import BenchOptions
 from .results import Results, Row, open_results
 from .systems import Spec

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, nearest, quoted
+from ..machine import commit, device_name, versions
 from ..training.recipe import find_recipe, known_keys, read_settings
 from ..training.run import RESULTS
 from ..training.storage import write_atomically
-from .machine import commit, device_name, versions
 
 KEYS = ("recipe", "settings", "rows", "grid", "seeds", "output")
 INTERRUPTED = 130

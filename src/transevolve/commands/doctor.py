@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 from packaging.requirements import Requirement
 
-from ..bench.machine import available_memory, commit, device_name
 from ..bench.tables import show
 from ..evolution.backends.auto import explain
+from ..machine import available_memory, commit, device_name
 from ..models.configuration import TransEvolveConfig
 
 LENGTHS = [512 * 2**i for i in range(8)]

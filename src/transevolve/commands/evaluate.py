@@ -1,4 +1,4 @@
-"""`transevolve evaluate`: reloads a run's model and scores it on a split, or on a file of your own."""
+"""`transevolve evaluate`: reloads a run's model and scores it on a split, or on files of your own."""
 
 import json
 import sys
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ..errors import UserError
 from ..options import POSITIONAL
 
 
@@ -19,10 +20,16 @@ class Options:
         file: A labelled file to score instead: csv, tsv, jsonl or parquet, with the columns of the training file.
         text: Column of the texts in that file, if it is not the training file's.
         label: Column of the classes in that file, if it is not the training file's.
+        source: Sentences to translate and score instead, one a line; with --reference.
+        reference: Their translations, one a line.
+        against: Another run that translates: both are compared by paired bootstrap.
+        beam: Beams of the search (translation).
+        length_penalty: Exponent of the length penalty (translation).
+        extra_length: How many tokens longer than its source a translation may be.
         data: Where the data are now, if they have moved since training.
         json: Write one JSON object instead of tables.
-        output: Folder for confusion.png and evaluation.json; the run's own if not given.
-        batch_tokens: Tokens worked on at once.
+        output: Folder for the picture and the numbers; the run's own if not given.
+        batch_tokens: Tokens worked on at once; 16384, or 1024 when translating.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -30,17 +37,43 @@ class Options:
     file: str | None = None
     text: str | None = None
     label: str | None = None
+    source: str | None = None
+    reference: str | None = None
+    against: str | None = None
+    beam: int = 4
+    length_penalty: float = 0.6
+    extra_length: int = 50
     data: str | None = None
     json: bool = False
     output: str | None = None
-    batch_tokens: int = 16384
+    batch_tokens: int | None = None
 
 
 def run(options: Options) -> int:
+    from ..training.evaluation import translates
+
+    if options.batch_tokens is not None and options.batch_tokens < 1:
+        raise UserError(f"--batch_tokens must be at least 1, not {options.batch_tokens}")
+    folder = Path(options.output or options.run)
+    if translates(Path(options.run)):
+        _only_for("a translation model", options, "file", "text", "label")
+        folder.mkdir(parents=True, exist_ok=True)
+        return _translation(options, folder)
+    _only_for("a classifier", options, "source", "reference", "against")
+    folder.mkdir(parents=True, exist_ok=True)
+    return _classification(options, folder)
+
+
+def _only_for(kind: str, options: Options, *names: str) -> None:
+    given = next((name for name in names if getattr(options, name) is not None), None)
+    if given is not None:
+        raise UserError(f"{options.run} is {kind}: --{given} has no meaning for it")
+
+
+def _classification(options: Options, folder: Path) -> int:
     from ..bench.tables import show
     from ..training.evaluation import evaluate
     from ..training.report import write_confusion
-    from ..training.storage import write_atomically
 
     scored = evaluate(
         Path(options.run),
@@ -49,14 +82,11 @@ def run(options: Options) -> int:
         text=options.text,
         label=options.label,
         path=options.data,
-        batch_tokens=options.batch_tokens,
+        batch_tokens=options.batch_tokens or 16384,
     )
-    folder = Path(options.output or options.run)
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"{scored.name}.confusion.png"
-    write_confusion(folder / name, scored.found, scored.labels, f"{scored.name}: accuracy {scored.found.accuracy:.4f}")
-    content = json.dumps(scored.as_dict(), ensure_ascii=False, indent=1)
-    write_atomically(folder / f"{scored.name}.evaluation.json", content + "\n")
+    picture = folder / f"{scored.name}.confusion.png"
+    write_confusion(picture, scored.found, scored.labels, f"{scored.name}: accuracy {scored.found.accuracy:.4f}")
+    _write(folder, scored.name, scored.as_dict())
     if options.json:
         print(json.dumps(scored.as_dict(), ensure_ascii=False))
         return 0
@@ -64,5 +94,62 @@ def run(options: Options) -> int:
     show(f"{scored.name}: accuracy {scored.found.accuracy:.4f}", *scored.class_table())
     if len(scored.labels) <= 20:
         show("Confusion, true class down", *scored.confusion_table())
-    print(f"wrote {folder / name} and {scored.name}.evaluation.json")
+    print(f"wrote {picture} and {scored.name}.evaluation.json")
     return 0
+
+
+def _translation(options: Options, folder: Path) -> int:
+    from ..bench.tables import show
+    from ..decoding import BeamOptions
+    from ..scoring import compare
+    from ..training.evaluation import evaluate_translation
+    from ..training.storage import write_atomically
+
+    if min(options.beam, options.extra_length) < 1 or options.length_penalty < 0:
+        raise UserError("--beam and --extra_length must be at least 1, --length_penalty not negative")
+    search = BeamOptions(beams=options.beam, alpha=options.length_penalty, extra_length=options.extra_length)
+    runs = [options.run] if options.against is None else [options.run, options.against]
+    scored = [
+        evaluate_translation(
+            Path(name),
+            options.split,
+            source=options.source,
+            reference=options.reference,
+            path=options.data,
+            search=search,
+            batch_tokens=options.batch_tokens or 1024,
+        )
+        for name in runs
+    ]
+    first = scored[0]
+    found = first.as_dict()
+    if options.against is not None:
+        if scored[1].references != first.references:
+            raise UserError(f"{options.run} and {options.against} have other references: give --source and --reference")
+        found["against"] = options.against
+        found["comparison"] = compare(first.translations, scored[1].translations, first.references).as_dict()
+    write_atomically(folder / f"{first.name}.translations.txt", "".join(f"{t}\n" for t in first.translations))
+    _write(folder, first.name, found)
+    if options.json:
+        print(json.dumps(found, ensure_ascii=False))
+        return 0
+    show(f"{first.name}: {first.found.lines:,} sentences, beam {options.beam}", *first.table())
+    if options.against is not None:
+        rows = [
+            [
+                metric,
+                f"{d['a']:.2f} ± {d['margin_a']:.2f}",
+                f"{d['b']:.2f} ± {d['margin_b']:.2f}",
+                f"{d['p_value']:.4f}",
+            ]
+            for metric, d in found["comparison"].items()
+        ]
+        show("Paired bootstrap", ["metric", options.run, options.against, "p"], rows)
+    print(f"wrote {folder / first.name}.translations.txt and {first.name}.evaluation.json")
+    return 0
+
+
+def _write(folder: Path, name: str, content: dict) -> None:
+    from ..training.storage import write_atomically
+
+    write_atomically(folder / f"{name}.evaluation.json", json.dumps(content, ensure_ascii=False, indent=1) + "\n")

@@ -106,10 +106,13 @@ class Rows(Dataset):
 
 
 class Collator:
-    """Rows padded on the right to the longest of them; labels are classes, or token ids padded with -100."""
+    """Rows padded on the right to the longest of them; labels are classes, or token ids padded with -100.
 
-    def __init__(self, pad_token_id: int):
-        self.pad_token_id = pad_token_id
+    `start` is the token that a decoder begins with: given it, targets moved right by one are the decoder's input.
+    """
+
+    def __init__(self, pad_token_id: int, start: int | None = None):
+        self.pad_token_id, self.start = pad_token_id, start
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         input_ids, mask = padded([row["input_ids"] for row in rows], self.pad_token_id)
@@ -117,6 +120,10 @@ class Collator:
         labels = [row["labels"] for row in rows if "labels" in row]
         if labels:
             batch["labels"] = padded(labels, -100)[0] if isinstance(labels[0], list) else torch.tensor(labels)
+        if self.start is not None:
+            moved = batch["labels"].roll(1, dims=1)
+            moved[:, 0] = self.start
+            batch["decoder_input_ids"] = moved.masked_fill(moved == -100, self.pad_token_id)
         return batch
 
 

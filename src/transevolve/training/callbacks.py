@@ -104,11 +104,15 @@ class Recorder(TrainerCallback):
         row |= {name: value for name, value in logs.items() if name.startswith("eval_")}
         if "loss" in logs:
             row["tokens"] = state.num_input_tokens_seen
-            row["tokens_per_second"] = round((state.num_input_tokens_seen - self.last_tokens) / (now - self.last_time), 1)
+            row["tokens_per_second"] = round(
+                (state.num_input_tokens_seen - self.last_tokens) / (now - self.last_time), 1
+            )
             self.last_tokens, self.last_time = state.num_input_tokens_seen, now
         self.metrics.append(row)
 
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics=None, **kwargs):
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics=None, **kwargs
+    ):
         numbers = {name.removeprefix("eval_"): value for name, value in (metrics or {}).items()}
         told = ", ".join(f"{name} {value:.4f}" for name, value in numbers.items())
         text = f"validation at step {state.global_step:,} (epoch {state.epoch or 0:.2f}): {told}"

@@ -10,9 +10,8 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, PreTrainedConfig
 
-from ..bench.options import parse_bytes
-from ..bench.probe import ALLOCATOR, _peak
 from ..errors import UserError
+from ..peak import ALLOCATOR, parse_bytes, peak_memory
 from .batching import Batches
 
 
@@ -21,18 +20,21 @@ def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int
     try:
         allowed = parse_bytes(budget)
     except ValueError as error:
-        raise UserError(f"training.memory: {str(error).removeprefix('--memory ')}") from None
+        raise UserError(f"training.{error}") from None
     rows, length = batches.largest()
     rows = -(-rows // batches.processes)
-    one, two = measured(config, 1, length), measured(config, 2, length)
-    each = max(two - one, 1)
-    fit = int((allowed - one) // each) + 1
-    if fit < 1:
-        raise UserError(
-            f"training.memory={budget} is too little: one row of {length:,} tokens takes {one / 1e6:,.0f} MB;"
-            " give more, shorten data.max_length, or use model.attention=linear"
-        )
-    return max(1, -(-rows // min(fit, rows)))
+    parts = 1
+    while True:
+        share = -(-rows // parts)
+        found = measured(config, share, length)
+        if found <= allowed:
+            return parts
+        if share == 1:
+            raise UserError(
+                f"training.memory={budget} is too little: one row of {length:,} tokens takes {found / 1e6:,.1f} MB;"
+                " give more, shorten data.max_length, or use model.attention=linear"
+            )
+        parts = min(rows, max(parts + 1, int(parts * found / max(allowed, 1))))
 
 
 def measured(config: PreTrainedConfig, rows: int, length: int) -> int:
@@ -42,7 +44,10 @@ def measured(config: PreTrainedConfig, rows: int, length: int) -> int:
             [sys.executable, "-m", "transevolve.training.memory", folder, str(rows), str(length)],
             capture_output=True,
             text=True,
-            env={**{k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD_", "LOCAL_"))}, **ALLOCATOR},
+            env={
+                **{k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD_", "LOCAL_"))},
+                **ALLOCATOR,
+            },
             check=False,
         )
     if done.returncode:
@@ -53,15 +58,17 @@ def measured(config: PreTrainedConfig, rows: int, length: int) -> int:
 
 def main(folder: str, rows: int, length: int) -> None:
     """Prints how many bytes a training step of that shape adds to the model."""
-    from transformers import AutoModelForSequenceClassification
+    from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = AutoConfig.from_pretrained(Path(folder))
-    model = AutoModelForSequenceClassification.from_config(config).to(device).train()
+    kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForSequenceClassification
+    model = kind.from_config(config).to(device).train()
     for shape in ((1, 8), (rows, length)):
         ids = torch.randint(0, config.vocab_size, shape, device=device)
-        with _peak(device) as read:
-            model(input_ids=ids, labels=torch.zeros(shape[0], dtype=torch.long, device=device)).loss.backward()
+        labels = ids if config.is_encoder_decoder else torch.zeros(shape[0], dtype=torch.long, device=device)
+        with peak_memory(device) as read:
+            model(input_ids=ids, labels=labels).loss.backward()
         count, _ = read()
     print(json.dumps(count))
 

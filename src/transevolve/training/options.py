@@ -11,7 +11,7 @@ class ModelOptions:
     """The model. None means the variant's or the system's own value.
 
     Args:
-        system: transevolve, or another system to compare with; `transevolve systems` lists them.
+        system: transevolve, or another system to compare with; `transevolve systems` lists them; marian to translate.
         variant: randomFF-1, randomFF-2, fullFF-1 (the default) or fullFF-2, of TransEvolve.
         size: The paper's small (width 256) or base (width 512).
         attention: How TransEvolve computes attention: auto, once, fused, linear or literal.
@@ -23,7 +23,7 @@ class ModelOptions:
         block_depth: Depths of a block; for other systems, num_blocks * block_depth is the number of layers.
         dropout: Dropout inside the blocks.
         embedding_dropout: Dropout on the embedded tokens.
-        label_smoothing: Share of probability that the target spreads over the other tokens (translation).
+        label_smoothing: Probability that the target spreads over the other tokens; 0.1 in translation.
         row_operators: Carry the paper's operators that cancel in the softmax, to match its parameter counts.
         convention: paper, or reference (the authors' released code).
         rotation_init: unit (output as large as the input) or reference (the authors', almost zero), of randomFF.
@@ -68,13 +68,14 @@ class TrainingOptions:
         batch_tokens: Tokens of a batch with its padding, over all processes, instead of batch_size.
         accumulation: Parts a batch is worked through in; None is 1, or what memory asks for.
         memory: Largest memory of a step, such as 4GB; batches are worked through in as many parts as that takes.
-        schedule: paper (lr_max / sqrt(d) * min(step^-0.5, step * warmup^-1.5)), linear, cosine (both down to 0) or constant.
+        schedule: paper (lr_max / sqrt(d) * min(step^-0.5, step * warmup^-1.5)), linear or cosine (both down to 0), or
+            constant.
         lr_max: Height of the paper's schedule.
         learning_rate: Peak of the other schedules.
         warmup: Steps of linear warm-up; below 1 it is a share of all steps (not for the paper's schedule).
         beta1: Adam's first decay.
-        beta2: Adam's second decay.
-        eps: Adam's epsilon.
+        beta2: Adam's second decay; 0.999, in translation 0.98.
+        eps: Adam's epsilon; 1e-8, in translation 1e-9.
         weight_decay: Decoupled weight decay on matrices.
         clip: Largest norm of the gradient; 0 does not clip, as in the paper.
         precision: fp32, or bf16 (mixed).
@@ -88,6 +89,9 @@ class TrainingOptions:
         keep: Newest checkpoints to keep, besides the best one.
         log_steps: Write a line of metrics every so many steps.
         eval_tokens: Tokens of a batch when scoring.
+        eval_beams: Beams when validating a translation.
+        beams: Beams when scoring the selected translation model.
+        extra_length: How many tokens longer than its source a translation may be.
         workers: Processes that prepare batches.
         threads: Threads to compute with; 0 leaves it to PyTorch.
         tensorboard: Write TensorBoard files too.
@@ -106,8 +110,8 @@ class TrainingOptions:
     learning_rate: float = 1e-3
     warmup: float = 0.1
     beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
+    beta2: float | None = None
+    eps: float | None = None
     weight_decay: float = 0.0
     clip: float = 0.0
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -121,6 +125,9 @@ class TrainingOptions:
     keep: int = 2
     log_steps: int = 20
     eval_tokens: int = 16384
+    eval_beams: int = 1
+    beams: int = 4
+    extra_length: int = 50
     workers: int = 0
     threads: int = 0
     tensorboard: bool = False

@@ -1,6 +1,5 @@
 """Labels for a stream of texts, in its order and in constant memory."""
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..errors import UserError
 from ..tasks.encoding import encode
 from .batching import Batches, padded
-from .run import load_run_model, load_run_tokenizer
+from .run import class_names, load_run_model, load_run_tokenizer
+from .windows import windows
 
 
 @dataclass(frozen=True)
@@ -42,27 +43,17 @@ class Predictor:
         self.model = load_run_model(Path(folder)).to(self.device)
         self.tokenizer = load_run_tokenizer(Path(folder))
         config = self.model.config
-        self.labels = [config.id2label[number] for number in range(config.num_labels)]
+        if config.is_encoder_decoder:
+            raise UserError(f"{folder} translates and does not classify: use `transevolve translate`")
+        self.labels = class_names(self.model)
         self.max_length = config.max_position_embeddings
         self.batch_tokens = batch_tokens
         self.truncated = 0
 
-    def stream(
-        self, texts: Iterable[tuple[int, str]], source: str, window: int = 1024, patience: float = 1.0
-    ) -> Iterator[Prediction]:
-        """Predictions for (line number, text), as they come; `source` names them in errors.
-
-        Texts are gathered into windows, so that lengths can be sorted; a window also ends after `patience` seconds.
-        """
-        gathered: list[tuple[int, str]] = []
-        since = time.monotonic()
-        for item in texts:
-            gathered.append(item)
-            if len(gathered) >= window or time.monotonic() - since > patience:
-                yield from self._window(gathered, source)
-                gathered, since = [], time.monotonic()
-        if gathered:
-            yield from self._window(gathered, source)
+    def stream(self, texts: Iterable[tuple[int, str]], source: str, window: int = 1024) -> Iterator[Prediction]:
+        """Predictions for (line number, text), as they come; `source` names them in errors."""
+        for items in windows(texts, window):
+            yield from self._window(items, source)
 
     def __call__(self, texts: Iterable[str]) -> list[Prediction]:
         return list(self.stream(enumerate(texts, start=1), "text"))

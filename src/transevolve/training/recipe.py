@@ -95,7 +95,14 @@ def _plain(value: Any, key: str, path: Path) -> str:
 
 
 def _kind(value: Any) -> str:
-    kinds = {dict: "a mapping", list: "a list", str: "a text", bool: "a truth value", int: "a number", float: "a number"}
+    kinds = {
+        dict: "a mapping",
+        list: "a list",
+        str: "a text",
+        bool: "a truth value",
+        int: "a number",
+        float: "a number",
+    }
     return kinds.get(type(value), f"a {type(value).__name__}")
 
 

@@ -1,14 +1,14 @@
 """What a run leaves for people: a result with everything a reader needs to believe it, tables, and pictures."""
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel
 
-from ..bench.machine import commit, device_name, load_average, versions
-from ..tasks import TextData
+from ..machine import commit, device_name, load_average, versions
+from ..tasks import TextData, task_of
 from .options import Recipe
 from .scoring import Classification
 
@@ -53,7 +53,7 @@ class Result:
         best_step: int,
         validation: dict[str, float],
         test: dict[str, float] | None,
-        metric: str,
+        machine: dict[str, str],
     ) -> "Result":
         evaluations = [
             {key.removeprefix("eval_"): value for key, value in row.items()}
@@ -65,13 +65,13 @@ class Result:
         total = sum(p.numel() for p in model.parameters())
         embedding = sum(p.numel() for p in model.get_input_embeddings().parameters())
         return cls(
-            task=recipe.data.task,
+            task=task_of(recipe.data),
             system=describe(recipe),
             parameters=total,
             parameters_without_embedding=total - embedding,
             epochs=evaluations,
             best_step=best_step,
-            selected_by=metric,
+            selected_by=str(recipe.training.select),
             selected_on=data.report.selection,
             validation=validation,
             test=test,
@@ -80,14 +80,20 @@ class Result:
             tokens_per_second=sorted(rates)[len(rates) // 2] if rates else 0.0,
             seed=recipe.training.seed,
             command=command,
-            machine={
-                "device": device_name(str(model.device)),
-                "load": f"{load_average():.2f}",
-                **versions(),
-                "commit": commit() or "not a checkout",
-            },
+            machine=machine,
             data=data.report.as_dict(),
         )
+
+
+def machine_facts(device: torch.device) -> dict[str, str]:
+    """What a number depends on besides its settings, as it is when training starts."""
+    return {
+        "device": device_name(str(device)),
+        "threads": str(torch.get_num_threads()),
+        "load": f"{load_average():.2f}",
+        **versions(),
+        "commit": commit() or "not a checkout",
+    }
 
 
 def describe(recipe: Recipe) -> str:
@@ -157,7 +163,9 @@ def write_confusion(path: Path, scored: Classification, labels: list[str], title
     if len(labels) <= 20:
         for i, row in enumerate(counts):
             for j, count in enumerate(row):
-                axis.text(j, i, f"{count:,}", ha="center", va="center", color="white" if shares[i, j] > 0.6 else "black")
+                axis.text(
+                    j, i, f"{count:,}", ha="center", va="center", color="white" if shares[i, j] > 0.6 else "black"
+                )
         names = [label.replace("$", r"\$") for label in labels]
         axis.set_xticks(range(len(labels)), names, rotation=45, ha="right")
         axis.set_yticks(range(len(labels)), names)

@@ -4,8 +4,14 @@ import shutil
 from pathlib import Path
 
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
-from transformers import PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 from transformers.utils import logging
 
 from ..errors import UserError
@@ -16,7 +22,16 @@ from .storage import check_manifest, write_manifest
 CHECKPOINTS = "checkpoints"
 RECIPE = "recipe.yaml"
 RESULTS = "results.json"
-NOT_MODEL = ("optimizer", "scheduler", "rng_state", "trainer_state", "manifest", "scaler", "pytorch_model_fsdp")
+NOT_MODEL = (
+    "optimizer",
+    "scheduler",
+    "rng_state",
+    "trainer_state",
+    "manifest",
+    "scaler",
+    "pytorch_model_fsdp",
+    "unlogged",
+)
 
 
 def publish_model(checkpoint: Path, folder: Path) -> None:
@@ -42,18 +57,28 @@ def check_run(folder: Path) -> None:
 
 
 def load_run_model(folder: Path) -> PreTrainedModel:
-    """The run's classifier, checked against its manifest, in evaluation mode."""
+    """The run's model, checked against its manifest, in evaluation mode."""
     check_run(folder)
+    return load_model(folder)
+
+
+def load_model(folder: Path) -> PreTrainedModel:
+    """The model of a folder that has been checked: a run's, or a checkpoint's."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        model = AutoModelForSequenceClassification.from_pretrained(
-            folder, config=config, trust_remote_code=False, use_safetensors=True
-        )
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForSequenceClassification
+        model = kind.from_pretrained(folder, config=config, trust_remote_code=False, use_safetensors=True)
     except (ValueError, OSError, KeyError, TypeError, SafetensorError) as error:
         raise UserError(f"{folder} does not load: {' '.join(str(error).split())}") from error
     return model.eval()
+
+
+def class_names(model: PreTrainedModel) -> list[str]:
+    """A classifier's classes, in the order of its logits."""
+    names = model.config.id2label or {}
+    return [names[number] for number in range(len(names))]
 
 
 def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
@@ -63,4 +88,3 @@ def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 def load_run_recipe(folder: Path) -> Recipe:
     """The settings the run was trained with."""
     return recipe_from(as_arguments(folder / RECIPE))
-

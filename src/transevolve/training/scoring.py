@@ -62,10 +62,12 @@ class Classification:
         return {"loss": self.loss, "accuracy": self.accuracy, "macro_f1": f1}
 
 
-def scoring_loader(rows: Dataset, pad: int, tokens: int, process: int = 0, processes: int = 1) -> BatchLoader:
+def scoring_loader(
+    rows: Dataset, pad: int, tokens: int, process: int = 0, processes: int = 1, start: int | None = None
+) -> BatchLoader:
     """Every row once, dealt out to the processes; the batches do not depend on anything random."""
     batches = Batches(rows["length"][:], tokens=tokens, process=process, processes=processes, shuffle=False)
-    return BatchLoader(Rows(rows), batches, Collator(pad))
+    return BatchLoader(Rows(rows), batches, Collator(pad, start))
 
 
 @torch.inference_mode()

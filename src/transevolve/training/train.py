@@ -14,16 +14,16 @@ from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
 from ..errors import UserError
 from ..tasks import TextData, load_data
 from .batching import Batches, Rows
-from .build import build_classifier
+from .build import unused
 from .callbacks import MetricsFile, Recorder, StopWhenAsked, say
 from .engine import check_training, training_arguments
+from .jobs import job_of, resolve
 from .lock import locked
 from .memory import parts_within
 from .options import Recipe
 from .recipe import read_settings, recipe_yaml
-from .report import CURVES, Result, write_curves
+from .report import CURVES, Result, machine_facts, write_curves
 from .run import CHECKPOINTS, RECIPE, RESULTS, load_run_model, publish_model
-from .scoring import Classification, classify, scoring_loader
 from .storage import PARTIAL, DamagedFolder, check_manifest, newest_whole, write_atomically
 from .trainer import EvolveTrainer
 
@@ -38,6 +38,7 @@ class Interrupted(Exception):
 
 def train(recipe: Recipe, command: str) -> Result:
     """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
+    resolve(recipe)
     check_training(recipe.training)
     if recipe.training.threads:
         torch.set_num_threads(recipe.training.threads)
@@ -57,6 +58,9 @@ def train(recipe: Recipe, command: str) -> Result:
             data = load_data(recipe.data)
         if state.is_main_process:
             say("\n".join(data.report.lines()))
+            ignored = unused(recipe.model)
+            if ignored:
+                say(f"note: {', '.join(ignored)}: TransEvolve's own, not used by {recipe.model.system}")
         return Run(recipe, folder, data, state).result(command)
 
 
@@ -71,9 +75,9 @@ class Run:
 
     def __post_init__(self):
         self.training = self.recipe.training
-        self.metric = self.training.select or "accuracy"
-        if self.metric not in ("accuracy", "loss"):
-            raise UserError(f"training.select={self.metric} is for translation; classes have accuracy and loss")
+        self.metric = str(self.training.select)
+        self.job = job_of(self.recipe)(self.recipe, self.data, self.state)
+        self.facts = machine_facts(self.state.device)
         if self.data.train is None or not len(self.data.train):
             raise UserError("there are no training rows")
         if self.data.validation is None:
@@ -87,21 +91,11 @@ class Run:
             publish_model(checkpoint, self.folder)
         self.state.wait_for_everyone()
         model = load_run_model(self.folder).to(self.state.device)
-        validation = self.score(model, "validation")
-        self.check_reloaded(validation, best_step, metrics)
-        test = None if self.data.test is None else self.score(model, "test")
-        rows, labels = metrics.rows(), self.data.labels
-        result = Result.gather(
-            self.recipe,
-            command,
-            self.data,
-            model,
-            rows,
-            best_step,
-            validation.metrics(labels),
-            None if test is None else test.metrics(labels),
-            self.metric,
-        )
+        self.check_reloaded(self.job.score(model, "validation"), best_step, metrics)
+        validation = self.job.score(model, "validation", final=True)
+        test = None if self.data.test is None else self.job.score(model, "test", final=True)
+        rows = metrics.rows()
+        result = Result.gather(self.recipe, command, self.data, model, rows, best_step, validation, test, self.facts)
         if self.state.is_main_process:
             write_curves(self.folder / CURVES, rows, f"{result.task}, {result.system}")
             write_atomically(self.folder / RESULTS, json.dumps(asdict(result), indent=1) + "\n")
@@ -110,9 +104,7 @@ class Run:
     def fit(self, metrics: MetricsFile) -> int:
         """Trains to the end; returns the step that validated best."""
         set_seed(self.training.seed)
-        model = build_classifier(
-            self.recipe.model, self.data.tokenizer, self.data.labels, self.data.report.max_length
-        )
+        model = self.job.build()
         batches = self.batches(model)
         asked = StopWhenAsked()
         callbacks: list[Any] = [asked]
@@ -130,7 +122,8 @@ class Run:
             validation=self.data.validation,
             batches=batches,
             tokenizer=self.data.tokenizer,
-            score=lambda model: self.score(model, "validation").metrics(self.data.labels),
+            score=lambda model: self.job.score(model, "validation"),
+            loss=self.job.loss_function(),
             callbacks=callbacks,
         )
         resumed = self.newest_checkpoint(checkpoints)
@@ -183,28 +176,12 @@ class Run:
                 say("no checkpoint is whole: starting from the beginning")
         return newest
 
-    def score(self, model: Any, split: str) -> Classification:
-        """Scores a split by all processes together."""
-        rows = self.data.split(split)  # pyright: ignore[reportArgumentType]
-        assert rows is not None
-        loader = scoring_loader(
-            rows,
-            self.data.tokenizer.pad_token_id or 0,
-            self.training.eval_tokens,
-            self.state.process_index,
-            self.state.num_processes,
-        )
-        found = classify(model, loader, len(self.data.labels), self.state.device)
-        if self.state.num_processes == 1:
-            return found
-        return found.reduced(self.state.device)
-
-    def check_reloaded(self, validation: Classification, best_step: int, metrics: MetricsFile) -> None:
+    def check_reloaded(self, validation: dict[str, float], best_step: int, metrics: MetricsFile) -> None:
         """A model read back from disk must score as it did when it was selected."""
         recorded = [row for row in metrics.rows() if row["step"] == best_step and f"eval_{self.metric}" in row]
         if not recorded:
             return
-        before, now = recorded[-1][f"eval_{self.metric}"], validation.metrics(self.data.labels)[self.metric]
+        before, now = recorded[-1][f"eval_{self.metric}"], validation[self.metric]
         if abs(before - now) > (1e-6 if self.training.precision == "fp32" else 5e-3):
             raise UserError(
                 f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} read back from"

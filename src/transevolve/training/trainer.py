@@ -1,5 +1,6 @@
 """Hugging Face's Trainer with the paper's schedule, batches of our own, and checkpoints that are whole or not there."""
 
+import json
 import math
 import os
 from pathlib import Path
@@ -21,8 +22,11 @@ from .storage import PARTIAL, full_disk_told, publish, rotate
 class EvolveTrainer(Trainer):
     """What differs from the Trainer: batches, optimizer, schedule, scoring, and how checkpoints are written.
 
-    `score(model)` gives the validation metrics; it is called by all processes.
+    `score(model)` gives the validation metrics; it is called by all processes. `loss` is None for models that compute
+    their own.
     """
+
+    model: PreTrainedModel
 
     def __init__(
         self,
@@ -35,6 +39,7 @@ class EvolveTrainer(Trainer):
         batches: Batches,
         tokenizer: PreTrainedTokenizerFast,
         score: Any,
+        loss: Any,
         callbacks: list[TrainerCallback],
     ):
         super().__init__(
@@ -43,11 +48,13 @@ class EvolveTrainer(Trainer):
             train_dataset=train,
             eval_dataset=validation,
             processing_class=tokenizer,
+            compute_loss_func=loss,
             callbacks=callbacks,
         )
         self.remove_callback(PrinterCallback)
         self.options, self.batches, self.score = options, batches, score
-        self.collate = Collator(tokenizer.pad_token_id or 0)
+        start = model.config.decoder_start_token_id if model.config.is_encoder_decoder else None
+        self.collate = Collator(tokenizer.pad_token_id or 0, start)
 
     def get_train_dataloader(self) -> BatchLoader:
         assert isinstance(self.train_dataset, Rows)
@@ -55,13 +62,14 @@ class EvolveTrainer(Trainer):
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
-            parameters = [p for p in (model or self.model).parameters() if p.requires_grad]
+            parameters = [p for p in (self.model if model is None else model).parameters() if p.requires_grad]
             groups = [
                 {"params": [p for p in parameters if p.ndim > 1], "weight_decay": self.options.weight_decay},
                 {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
             ]
+            assert self.options.beta2 is not None
             betas = (self.options.beta1, self.options.beta2)
-            self.optimizer = torch.optim.AdamW(groups, lr=1.0, betas=betas, eps=self.options.eps)
+            self.optimizer = torch.optim.AdamW(groups, lr=1.0, betas=betas, eps=self.options.eps or 1e-8)
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> LambdaLR:
@@ -93,7 +101,12 @@ class EvolveTrainer(Trainer):
         )
 
     def evaluate(self, *args, metric_key_prefix: str = "eval", **kwargs) -> dict[str, float]:
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in self.score(self.model_wrapped).items()}
+        metrics = {
+            f"{metric_key_prefix}_{name}": value
+            for name, value in self.score(
+                self.accelerator.unwrap_model(self.model_wrapped, keep_torch_compile=False)
+            ).items()
+        }
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
@@ -109,14 +122,28 @@ class EvolveTrainer(Trainer):
         final = Path(self.args.output_dir or ".")
         with full_disk_told(final, f"checkpoint {self.state.global_step}"):
             super()._save_checkpoint(model, trial)
+            unlogged = {"loss": float(self._tr_loss), "logged": self._globalstep_last_logged}
+            name = f"checkpoint-{self.state.global_step}"
+            (final / PARTIAL / name / self._unlogged_file()).write_text(json.dumps(unlogged))
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
-                name = f"checkpoint-{self.state.global_step}"
                 publish(final / PARTIAL / name, final / name)
         if self.args.should_save:
             best = self.state.best_global_step
             rotate(final, self.options.keep, set() if best is None else {best})
         self.accelerator.wait_for_everyone()
+
+    def _unlogged_file(self) -> str:
+        """Where a process keeps the loss that its next line of metrics begins with."""
+        return f"unlogged-{self.args.process_index}.json"
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        super()._load_rng_state(checkpoint)
+        path = Path(checkpoint or ".") / self._unlogged_file()
+        if checkpoint is not None and path.exists():
+            unlogged = json.loads(path.read_text())
+            self._tr_loss += unlogged["loss"]
+            self._globalstep_last_logged = unlogged["logged"]
 
     def _get_output_dir(self, trial: Any) -> str:
         """Where a checkpoint is written before it gets its name."""

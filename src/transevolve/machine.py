@@ -40,7 +40,7 @@ def versions() -> dict[str, str]:
 
 def commit() -> str | None:
     """`git describe` of the checkout this package runs from; None if it runs from anywhere else."""
-    folder = Path(__file__).parents[1]
+    folder = Path(__file__).parent
     tracked = _git(folder, "ls-files", "--error-unmatch", "__init__.py")
     return _git(folder, "describe", "--always", "--dirty", "--tags") if tracked else None
 

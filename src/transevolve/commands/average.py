@@ -1,0 +1,55 @@
+"""`transevolve average`: the mean of a run's last checkpoints, as a run of its own."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..options import POSITIONAL
+
+
+@dataclass(frozen=True)
+class Options:
+    """The paper averages ten checkpoints; whether weights or scores, it leaves open: both are here.
+
+    Args:
+        run: Folder of a training with several checkpoints (training.save_steps, training.keep).
+        last: How many of its newest checkpoints.
+        output: Folder of the average; by default the run's, with -average-N.
+        scores: Average no weights; score each checkpoint on this split and show the mean of the scores.
+        data: Where the data are now, if they have moved since training (with --scores).
+    """
+
+    run: str = field(metadata=POSITIONAL)
+    last: int = 10
+    output: str | None = None
+    scores: str | None = None
+    data: str | None = None
+
+
+def run(options: Options) -> int:
+    folder = Path(options.run)
+    if options.scores is not None:
+        return _mean_of_scores(folder, options)
+    from ..training.averaging import average
+
+    output = Path(options.output or f"{str(folder).rstrip('/')}-average-{options.last}")
+    steps = average(folder, options.last, output)
+    print(f"wrote {output}: the mean of the weights of steps {', '.join(map(str, steps))}")
+    return 0
+
+
+def _mean_of_scores(folder: Path, options: Options) -> int:
+    import statistics
+
+    from ..bench.tables import show
+    from ..errors import UserError
+    from ..training.evaluation import score_checkpoints
+
+    if options.scores not in ("validation", "test"):
+        raise UserError(f"--scores must be validation or test, not {options.scores!r}")
+    found = score_checkpoints(folder, options.last, options.scores, options.data)
+    names = list(found[0][1])
+    rows = [[str(step), *(f"{metrics[name]:.4f}" for name in names)] for step, metrics in found]
+    means = {name: statistics.fmean(metrics[name] for _, metrics in found) for name in names}
+    rows.append(["mean", *(f"{means[name]:.4f}" for name in names)])
+    show(f"{folder}: the last {options.last} checkpoints on {options.scores}", ["step", *names], rows)
+    return 0

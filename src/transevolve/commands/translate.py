@@ -1,0 +1,97 @@
+"""`transevolve translate`: beam search for each sentence, in the order they came."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..errors import UserError
+from ..options import POSITIONAL
+
+
+@dataclass(frozen=True)
+class Options:
+    """Sentences come as arguments, from a file, or else as lines of standard input. An empty line stays empty.
+
+    Args:
+        run: Folder of a trained translation model.
+        texts: The sentences.
+        file: A file with one sentence a line, plain or gzip; or csv, tsv, jsonl or parquet.
+        column: The column of the sentences in such a table.
+        beam: Beams of the search; 1 is greedy.
+        length_penalty: The exponent a of ((5 + length) / 6)^a, by which scores are divided.
+        extra_length: How many tokens longer than its source a translation may be.
+        n_best: Write this many translations of each sentence, best first, each on a line.
+        json: Write a JSON object a line: source, translations and scores.
+        batch_tokens: Source tokens worked on at once.
+    """
+
+    run: str = field(metadata=POSITIONAL)
+    texts: list[str] = field(default_factory=list, metadata=POSITIONAL)
+    file: str | None = None
+    column: str | None = None
+    beam: int = 4
+    length_penalty: float = 0.6
+    extra_length: int = 50
+    n_best: int = 1
+    json: bool = False
+    batch_tokens: int = 1024
+
+
+def run(options: Options) -> int:
+    from ..decoding import BeamOptions
+    from ..training.translator import Translator
+
+    for name in ("beam", "n_best", "extra_length", "batch_tokens"):
+        if getattr(options, name) < 1:
+            raise UserError(f"--{name} must be at least 1, not {getattr(options, name)}")
+    if options.n_best > options.beam:
+        raise UserError(
+            f"--n_best {options.n_best} needs at least as many beams: raise --beam, which is {options.beam}"
+        )
+    if options.length_penalty < 0:
+        raise UserError(f"--length_penalty must not be negative, and is {options.length_penalty}")
+    if options.texts and options.file:
+        raise UserError("sentences are given both as arguments and by --file: choose one")
+    if options.column and not options.file:
+        raise UserError("--column names a column of --file, which is not given")
+    search = BeamOptions(
+        beams=options.beam, alpha=options.length_penalty, extra_length=options.extra_length, n_best=options.n_best
+    )
+    translator = Translator(options.run, search, batch_tokens=options.batch_tokens)
+    texts, source = read(options)
+    window = 1 if source == "standard input" and sys.stdin.isatty() else 512
+    done = 0
+    try:
+        for text, found in translator.stream(texts, source, window):
+            if options.json:
+                listed = [{"text": t.text, "score": t.score} for t in found]
+                print(json.dumps({"source": text, "translations": listed}, ensure_ascii=False))
+            else:
+                for translated in found:
+                    print(" ".join(translated.text.splitlines()))
+            done += 1
+            if window == 1:
+                sys.stdout.flush()
+            elif done % window == 0:
+                print(f"{done:,} translated, {translator.rate():,.0f} sentences/s", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if translator.truncated:
+        limit = f"{translator.max_length:,} tokens"
+        print(f"{translator.truncated:,} sentences were longer than {limit} and were cut", file=sys.stderr)
+    return 0
+
+
+def read(options: Options) -> tuple[Iterator[tuple[int, str]], str]:
+    """(number, sentence) for each sentence, and what to call their source."""
+    from ..tasks import iter_texts
+
+    if options.texts:
+        return iter(list(enumerate(options.texts, start=1))), "arguments"
+    if options.file:
+        return iter_texts(options.file, options.column), options.file
+    return iter_texts(sys.stdin.buffer), "standard input"

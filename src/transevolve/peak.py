@@ -1,0 +1,68 @@
+"""How far memory rises while a block runs, and sizes as people write them."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import torch
+
+from .machine import process_status
+
+CLEAR_REFS = Path("/proc/self/clear_refs")
+# Freed tensors go back to the system at once, so that the peak does not depend on what the allocator kept.
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
+
+
+@contextmanager
+def peak_memory(device: str) -> Iterator[Callable[[], tuple[int, str]]]:
+    """Yields a function that, after the block, says how far memory rose in it."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        base = torch.cuda.memory_allocated(device)
+        yield lambda: (torch.cuda.max_memory_allocated(device) - base, "torch.cuda.max_memory_allocated")
+    elif _high_water_mark_reset():
+        base = process_status("VmRSS")
+        yield lambda: (max(process_status("VmHWM") - base, 0), "VmHWM")
+    else:
+        with _sampled_peak() as read:
+            yield read
+
+
+def _high_water_mark_reset() -> bool:
+    """Whether Linux has set VmHWM back to the present size."""
+    try:
+        CLEAR_REFS.write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _sampled_peak() -> Iterator[Callable[[], tuple[int, str]]]:
+    process, done = psutil.Process(), threading.Event()
+    base = process.memory_info().rss
+    highest = [base]
+
+    def watch() -> None:
+        while not done.wait(0.001):
+            highest[0] = max(highest[0], process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield lambda: (highest[0] - base, "sampled every millisecond")
+    finally:
+        done.set()
+        watcher.join()
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of "4GB" (10^9), "4GiB" (2^30), "512MB" ..."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", text.strip(), re.IGNORECASE)
+    if not found:
+        raise ValueError(f"memory must be a size such as 4GB or 512MiB, got {text!r}")
+    number, prefix, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))

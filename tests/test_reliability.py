@@ -1,0 +1,145 @@
+"""What a training promises when it is killed, stopped, or meets a full disk, a damaged file or a diverging loss."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from training_support import losses, process, result, train, training_of, weights, write_csv
+from transevolve.training.storage import checkpoints
+
+STEPS = ["--training.epochs=4", "--training.save_steps=3", "--model.dropout=0.1", "--training.accumulation=2"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+LONG = ["--training.epochs=400", "--training.save_steps=2"]
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory) -> Path:
+    return write_csv(tmp_path_factory.mktemp("data") / "reviews.csv")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(csv, tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("undisturbed") / "run"
+    finish(csv, run)
+    return run
+
+
+def finish(csv: Path, run: Path) -> str:
+    started = process(["train", *training_of(csv, run, *STEPS)])
+    _, told = started.communicate(timeout=300)
+    assert started.returncode == 0, told
+    return told
+
+
+def wait_for_checkpoint(run: Path, running: subprocess.Popen, count: int = 1) -> None:
+    deadline = time.monotonic() + 240
+    while len(checkpoints(run / "checkpoints")) < count:
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_killed_run_ends_as_if_never_killed(csv, undisturbed, tmp_path):
+    run = tmp_path / "run"
+    running = process(["train", *training_of(csv, run, *STEPS)])
+    wait_for_checkpoint(run, running)
+    time.sleep(int.from_bytes(os.urandom(1)) / 2000)
+    running.kill()
+    running.communicate()
+    assert not (run / "model.safetensors").exists(), "it was killed too late"
+    told = finish(csv, run)
+    assert "going on from" in told
+    assert weights(run) == weights(undisturbed)
+    assert losses(run) == losses(undisturbed)
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(csv, undisturbed, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(undisturbed, run)
+    for name in ("model.safetensors", "results.json", "manifest.json"):
+        (run / name).unlink()
+    newest = checkpoints(run / "checkpoints")[-1][1] / "optimizer.pt"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    told = finish(csv, run)
+    assert f"{newest} is damaged" in told
+    assert "going on from" in told
+    assert weights(run) == weights(undisturbed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_saves_and_goes_on(csv, tmp_path, number):
+    run = tmp_path / "run"
+    running = process(["train", *training_of(csv, run, *LONG, "--training.save_steps=1000000")])
+    deadline = time.monotonic() + 240
+    while not (run / "metrics.jsonl").exists() or not losses(run):
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.send_signal(number)
+    _, told = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "the same command goes on" in told
+    assert checkpoints(run / "checkpoints")
+
+
+def test_a_second_training_in_one_folder_is_refused(csv, tmp_path, capsys):
+    run = tmp_path / "run"
+    running = process(["train", *training_of(csv, run, *LONG)])
+    wait_for_checkpoint(run, running)
+    assert train(*training_of(csv, run, *LONG)) == 2
+    assert f"is being trained by process {running.pid}" in capsys.readouterr().err
+    running.kill()
+    running.communicate()
+    assert train(*training_of(csv, run, *LONG, "--training.epochs=1")) == 2
+    assert "holds another training" in capsys.readouterr().err, "the crash left the lock behind"
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(csv, tmp_path, capsys):
+    more = ["--training.learning_rate=1e36", "--training.warmup=6", "--training.save_steps=1"]
+    assert train(*training_of(csv, tmp_path / "run", *more)) == 2
+    told = capsys.readouterr().err
+    assert "the loss became" in told
+    assert "learning_rate" in told
+
+
+def test_a_full_disk_is_told_and_the_last_good_checkpoint_kept(csv, tmp_path):
+    run = tmp_path / "run"
+    first = process(["train", *training_of(csv, run, *LONG)])
+    wait_for_checkpoint(run, first)
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=120)
+    kept = checkpoints(run / "checkpoints")[-1][0]
+
+    def no_large_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    second = process(["train", *training_of(csv, run, *LONG)], preexec_fn=no_large_files)
+    _, told = second.communicate(timeout=120)
+    assert second.returncode == 2, told
+    assert "no space" in told
+    assert told.strip().count("\n") < 12
+    assert checkpoints(run / "checkpoints")[-1][0] == kept
+
+
+def test_two_processes_train_as_one(csv, tmp_path):
+    same = ["--model.dropout=0", "--training.epochs=2", "--training.batch_size=15"]
+    assert train(*training_of(csv, tmp_path / "one", *same)) == 0
+    launched = subprocess.run(
+        [*TORCHRUN, "-m", "transevolve", "train", *training_of(csv, tmp_path / "two", *same)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert launched.returncode == 0, launched.stderr
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
+    assert result(tmp_path / "two")["validation"] == pytest.approx(result(tmp_path / "one")["validation"], rel=1e-5)

@@ -1,0 +1,243 @@
+"""From a file to a trained model, through the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from training_support import losses, metrics, result, train, training_of, weights, write_csv
+from transevolve.cli import main
+from transevolve.training.schedule import paper_learning_rate
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory) -> Path:
+    return write_csv(tmp_path_factory.mktemp("data") / "reviews.csv")
+
+
+@pytest.fixture(scope="module")
+def run(csv, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    assert train(*training_of(csv, folder, "--training.epochs=4")) == 0
+    return folder
+
+
+def test_learns_and_leaves_a_report(run):
+    found = result(run)
+    assert found["validation"]["accuracy"] >= 0.9
+    assert found["selected_on"].startswith("validation, cut from train")
+    assert [row["epoch"] for row in found["epochs"]] == [1, 2, 3, 4]
+    assert found["parameters"] > found["parameters_without_embedding"] > 0
+    assert found["command"]
+    assert found["machine"]["torch"]
+    assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_hugging_face_loads_the_run(run):
+    tokenizer = AutoTokenizer.from_pretrained(run)
+    model = AutoModelForSequenceClassification.from_pretrained(run).eval()
+    logits = model(**tokenizer(["a superb film", "awful and weak"], padding=True, return_tensors="pt")).logits
+    assert [model.config.id2label[i] for i in logits.argmax(-1).tolist()] == ["yes", "no"]
+
+
+def test_no_pickle_is_written(run):
+    names = {p.name for p in run.rglob("*") if p.is_file()}
+    assert "training_args.bin" not in names
+    assert all(torch.load(p, weights_only=True) is not None for p in run.rglob("*.pt") if p.name == "optimizer.pt")
+
+
+def test_the_resolved_recipe_is_a_recipe(run, csv, tmp_path):
+    again = tmp_path / "again"
+    assert train(run / "recipe.yaml", f"--output={again}") == 0
+    assert weights(again) == weights(run)
+
+
+def test_a_finished_run_is_not_trained_again(run, csv, capsys):
+    before = weights(run), (run / "metrics.jsonl").read_bytes()
+    assert train(*training_of(csv, run, "--training.epochs=4")) == 0
+    assert "finished already" in capsys.readouterr().err
+    assert (weights(run), (run / "metrics.jsonl").read_bytes()) == before
+
+
+def test_another_training_in_the_same_folder_is_refused(run, csv, capsys):
+    assert train(*training_of(csv, run, "--training.epochs=5")) == 2
+    assert "training.epochs was 4.0, is 5.0" in capsys.readouterr().err
+
+
+def test_predicts_in_order(run, capsys):
+    assert main(["predict", str(run), "a superb film", "awful and weak", ""]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines[:2]] == ["yes", "no"]
+    assert len(lines) == 3
+
+
+def test_predicts_json(run, capsys):
+    assert main(["predict", str(run), "--json", "a superb film"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["label"] == "yes"
+    assert found["probabilities"].keys() == {"yes", "no"}
+    assert sum(found["probabilities"].values()) == pytest.approx(1)
+
+
+def test_predicts_a_file_as_its_lines(run, tmp_path, capsys):
+    file = tmp_path / "texts.txt"
+    file.write_text("".join(f"{'superb' if n % 3 else 'awful'} film {'the ' * (n % 17)}\n" for n in range(100)))
+    assert main(["predict", str(run), "--file", str(file), "--batch_tokens", "64"]) == 0
+    found = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
+    assert found == ["yes" if n % 3 else "no" for n in range(100)]
+
+
+def test_evaluates_as_training_did(run, capsys):
+    assert main(["evaluate", str(run), "--split", "validation", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["accuracy"] == result(run)["validation"]["accuracy"]
+    assert sum(map(sum, found["confusion"])) == found["count"] == 12
+    assert {score["label"] for score in found["classes"]} == {"yes", "no"}
+
+
+def test_evaluates_another_file(run, tmp_path, capsys):
+    other = write_csv(tmp_path / "other.csv", rows=30, seed=7)
+    assert main(["evaluate", str(run), "--file", str(other), "--output", str(tmp_path / "scores")]) == 0
+    assert "precision" in capsys.readouterr().out
+    assert (tmp_path / "scores" / "other.csv.confusion.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_accumulation_changes_nothing(csv, tmp_path, parts):
+    for name, more in (("whole", []), ("parts", [f"--training.accumulation={parts}"])):
+        assert train(*training_of(csv, tmp_path / name, "--model.dropout=0", *more)) == 0
+    assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), rel=1e-5)
+
+
+def test_a_memory_budget_finds_the_accumulation(tmp_path, capsys):
+    long = write_csv(tmp_path / "long.csv", rows=40, words=300)
+    assert train(*training_of(long, tmp_path / "run", "--training.max_steps=2", "--training.memory=12MB")) == 0
+    told = capsys.readouterr().err
+    assert 1 < int(told.split("worked through in ")[1].split()[0]) <= 16
+
+
+def test_too_little_memory_is_told(tmp_path, capsys):
+    long = write_csv(tmp_path / "long.csv", rows=40, words=300)
+    assert train(*training_of(long, tmp_path / "run", "--training.memory=100kB")) == 2
+    assert "is too little: one row of" in capsys.readouterr().err
+
+
+def test_learning_rates_are_the_papers(csv, tmp_path):
+    more = ["--training.schedule=paper", "--training.lr_max=0.5", "--training.warmup=4", "--training.log_steps=1"]
+    assert train(*training_of(csv, tmp_path / "run", *more)) == 0
+    rows = [row for row in metrics(tmp_path / "run") if "loss" in row]
+    expected = [paper_learning_rate(row["step"], 0.5, 16, 4) for row in rows]
+    assert [row["learning_rate"] for row in rows] == pytest.approx(expected)
+    assert max(expected) > expected[0]
+    assert max(expected) > expected[-1]
+
+
+def test_stops_early(csv, tmp_path):
+    more = ["--training.epochs=30", "--training.patience=2"]
+    assert train(*training_of(csv, tmp_path / "run", *more)) == 0
+    assert len(result(tmp_path / "run")["epochs"]) < 30
+
+
+def test_seeds_decide(csv, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert train(*training_of(csv, tmp_path / name, f"--training.seed={seed}")) == 0
+    assert weights(tmp_path / "a") == weights(tmp_path / "b") != weights(tmp_path / "c")
+
+
+def test_what_another_system_does_not_use_is_told(csv, tmp_path, capsys):
+    more = ["--model.system=transformer", "--model.variant=fullFF-1", "--model.evolution=none"]
+    assert train(*training_of(csv, tmp_path / "run", *more)) == 0
+    assert "model.variant, model.evolution: TransEvolve's own, not used by transformer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--model.variant=randomFF-2"],
+        ["--model.attention=linear"],
+        ["--model.system=transformer"],
+        ["--training.precision=bf16"],
+        ["--training.gradient_checkpointing=true"],
+        ["--training.batch_size=null", "--training.batch_tokens=64"],
+        ["--training.schedule=cosine", "--training.clip=1", "--training.weight_decay=0.01"],
+        ["--training.select=loss", "--training.eval_steps=3", "--training.save_steps=2"],
+        ["--data.tokenizer=char", "--data.max_length=40"],
+    ],
+    ids=lambda more: " ".join(more),
+)
+def test_trains_with(csv, tmp_path, more):
+    assert train(*training_of(csv, tmp_path / "run", "--training.epochs=1", *more)) == 0
+    assert result(tmp_path / "run")["validation"]["accuracy"] >= 0
+
+
+BAD = {
+    "missing file": (["--data.path=nothing.csv"], "nothing.csv"),
+    "wrong type": (["--training.epochs=many"], "--training.epochs: 'many' is not a number"),
+    "unknown key": (["--training.epoch=3"], "did you mean '--training.epochs'?"),
+    "unknown system": (["--model.system=transfromer"], "did you mean 'transformer'?"),
+    "unknown variant": (["--model.variant=fullFF-3"], "did you mean 'fullFF-"),
+    "odd heads": (["--model.num_attention_heads=3"], "does not split"),
+    "both batch sizes": (["--training.batch_tokens=100"], "exclude each other"),
+    "no epochs": (["--training.epochs=0"], "training.epochs must be above 0"),
+    "share as warm-up of the paper": (["--training.schedule=paper", "--training.warmup=0.1"], "in steps"),
+    "a metric of translation": (["--training.select=bleu"], "accuracy and loss"),
+    "not a size": (["--training.memory=much"], "training.memory"),
+    "a wrong column": (["--data.text=review"], "'comment'"),
+}
+
+
+@pytest.mark.parametrize(("more", "told"), BAD.values(), ids=BAD)
+def test_bad_settings_are_told_in_one_line(csv, tmp_path, capsys, more, told):
+    assert train(*training_of(csv, tmp_path / "run", *more)) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("transevolve: error: ")
+    assert told in error
+
+
+RECIPES = {
+    "unknown key": ("training: {epoch: 3}", "unknown key 'training.epoch'; did you mean 'training.epochs'?"),
+    "wrong type": ("training: {epochs: many}", "'many' is not a number"),
+    "not settings": ("- 1\n- 2", "a list"),
+    "not YAML": ("training: {epochs: 3", "not valid YAML"),
+    "a group without settings": ("training: 3", "'training' must hold settings"),
+    "an object to build": ("training: !!python/object/apply:os.system ['true']", "not valid YAML"),
+    "not text": ("\xff\xfe", "UTF-8"),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), RECIPES.values(), ids=RECIPES)
+def test_bad_recipes_are_told_in_one_line(tmp_path, capsys, content, told):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_bytes(content.encode("latin-1"))
+    assert train(recipe, f"--output={tmp_path / 'run'}") == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_is_no_run_is_left_alone(csv, tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("precious")
+    assert train(*training_of(csv, tmp_path)) == 2
+    assert "not a run" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path), "x"]) == 2
+    assert "is not a run folder" in capsys.readouterr().err
+
+
+def test_a_damaged_model_is_not_used(run, tmp_path, capsys):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    content = bytearray(weights(copy))
+    content[-5] ^= 1
+    (copy / "model.safetensors").write_bytes(content)
+    assert main(["predict", str(copy), "x"]) == 2
+    assert "model.safetensors is damaged" in capsys.readouterr().err
+
+
+def test_an_unseen_label_is_named(run, tmp_path, capsys):
+    other = tmp_path / "other.csv"
+    other.write_text("comment,verdict\nfine film,perhaps\n")
+    assert main(["evaluate", str(run), "--file", str(other)]) == 2
+    assert "perhaps" in capsys.readouterr().err
