@@ -1,0 +1,37 @@
+"""`transevolve report`: runs side by side on one page."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import UserError
+from ..options import POSITIONAL
+
+
+@dataclass(frozen=True)
+class Options:
+    """Curves, a table of results, what differs in the recipes, and the confusion matrices that `evaluate` left.
+
+    Args:
+        paths: Folders of runs, or folders of such folders; and .json files that `transevolve bench` wrote.
+        output: The page.
+    """
+
+    paths: list[str] = field(metadata=POSITIONAL)
+    output: str = "report.html"
+
+
+def run(options: Options) -> int:
+    from ..explain.report import report_page
+    from ..explain.runs import find_runs, names, read_run
+    from ..training.storage import write_atomically
+
+    output, given = Path(options.output), [Path(path) for path in options.paths]
+    if output.is_dir() or output.suffix != ".html":
+        raise UserError(f"--output {output} must be a file that ends in .html")
+    benchmarks = [path for path in given if path.suffix == ".json"]
+    folders = find_runs([path for path in given if path.suffix != ".json"])
+    runs = [read_run(folder, name) for folder, name in zip(folders, names(folders), strict=True)]
+    write_atomically(output, report_page(runs, benchmarks))
+    told = [f"{len(runs)} run{'s'[: len(runs) != 1]}", *(path.name for path in benchmarks)]
+    print(f"wrote {output}: {', '.join(told)}")
+    return 0

@@ -1,0 +1,103 @@
+"""An observation as one web page, whole in itself: no network, no libraries."""
+
+import base64
+import html
+import json
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from .figures import TIMES
+from .observe import Observation
+from .projection import apart, project
+
+MOST_CLASSES = 8
+
+
+def asset(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def explanation_page(seen: Observation, limit: int, evolves: bool, approximate: bool) -> str:
+    """The page; matrices and particles show the first `limit` tokens."""
+    shown = min(limit, len(seen.tokens))
+    best = seen.prediction
+    return Template(asset("page.html")).substitute(
+        title=html.escape(f"{seen.labels[best]}: {' '.join(seen.tokens[:12])}"),
+        style=asset("style.css"),
+        script=asset("page.js"),
+        verdict=html.escape(f"{seen.labels[best]} ({100 * seen.readout[-1, best]:.1f} %)"),
+        depths=len(seen.depths),
+        notes=html.escape(" ".join(_notes(seen, shown, approximate))),
+        drift=_drift_sentence(evolves),
+        data=_embedded(_data(seen, shown, evolves)),
+    )
+
+
+def _notes(seen: Observation, shown: int, approximate: bool) -> list[str]:
+    notes = []
+    if shown < len(seen.tokens):
+        notes.append(f"The model read all {len(seen.tokens)} tokens; pictures show the first {shown}.")
+    if seen.truncated:
+        notes.append(f"The text was longer than the model reads, and was cut at {len(seen.tokens)} tokens.")
+    if approximate:
+        notes.append("This model approximates attention by random features: what is shown is its approximation.")
+    return notes
+
+
+def _drift_sentence(evolves: bool) -> str:
+    if not evolves:
+        return "This model's attention does not evolve: all depths of a block share one attention, and nothing drifts."
+    return (
+        "Attention is computed once for a block; from then on depth changes it only by a factor for each token looked"
+        f" at. The number is its typical size: {TIMES}1.0 moves nothing, {TIMES}3 makes some tokens three times"
+        " as visible and others a third. Click a field to see its attention above."
+    )
+
+
+def _view(states: np.ndarray, common: bool) -> dict[str, Any]:
+    """Where the tokens are at each depth, with or without the motion they have in common."""
+    points, kept = project(states if common else apart(states))
+    motion = "The motion common to all tokens is " + ("left in." if common else "taken out, so that differences show.")
+    flat = f"Flat, the picture keeps {100 * kept:.0f} % of the spread in {states.shape[-1]} dimensions."
+    name = "with their common motion" if common else "relative to each other"
+    return {"name": name, "sentence": f"{motion} {flat}", "points": _rounded(points, 4)}
+
+
+def strength(seen: Observation) -> np.ndarray:
+    """How strongly each depth and head drifts: the deviation of b^l over the keys."""
+    return seen.drift.std(-1)
+
+
+def _data(seen: Observation, shown: int, evolves: bool) -> dict[str, Any]:
+    attention = seen.attention[:, :, :shown, :shown]
+    packed = np.round(attention.clip(0, 1) * 65535).astype("<u2")
+    classes = np.sort(np.argsort(-seen.readout.max(0), kind="stable")[:MOST_CLASSES])
+    left_out = len(seen.labels) - len(classes)
+    moving = strength(seen)
+    return {
+        "tokens": seen.tokens[:shown],
+        "labels": [seen.labels[c] for c in classes],
+        "left_out": f" The {left_out} least likely classes are not drawn." if left_out else "",
+        "readout": _rounded(seen.readout[:, classes], 4),
+        "depths": seen.depths,
+        "heads": attention.shape[1],
+        "head": int(moving.mean(0).argmax()),
+        "views": [_view(seen.states[:, :shown], common) for common in (False, True)],
+        "attention": base64.b64encode(packed.tobytes()).decode("ascii"),
+        "largest": _rounded(attention.max((0, 2, 3)).clip(1e-6), 5),
+        "drift": _rounded(seen.drift[:, :, :shown], 4),
+        "strength": _rounded(moving, 4),
+        "evolves": evolves,
+    }
+
+
+def _rounded(values: np.ndarray, digits: int) -> list:
+    return np.round(values.astype(float), digits).tolist()
+
+
+def _embedded(data: dict[str, Any]) -> str:
+    """JSON that cannot end the script it stands in."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

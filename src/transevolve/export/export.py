@@ -1,0 +1,155 @@
+"""From a run folder to an exported one: written aside, checked, and only then put in its place."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, PreTrainedModel
+from transformers.utils import logging
+
+from ..errors import UserError
+from ..machine import device_name, versions
+from ..training.run import load_run_model, load_run_recipe
+from ..training.storage import MANIFEST, check_manifest
+from .card import model_card
+from .classifier import Forward, Logits, largest_difference, load_logits, require_equal
+from .onnx import load_onnx, require_packages, write_onnx
+from .program import load_program, write_program
+from .timing import Timing, compare
+
+BESIDE = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and what was found when it was read back."""
+
+    files: list[str]
+    runtime: str
+    difference: float | None
+    timings: list[Timing] = field(default_factory=list)
+
+
+def export(run: Path, kind: str, output: Path, rounds: int, overwrite: bool) -> Exported:
+    translates = is_translation(run)
+    if translates and kind != "hf":
+        raise UserError(f"{run} translates: {kind} is for classifiers; --format hf exports it whole")
+    if output.resolve() == run.resolve():
+        raise UserError("--output is the run's own folder: choose another")
+    if output.exists() and not output.is_dir():
+        raise UserError(f"--output {output} is a file: choose a folder")
+    if not overwrite and output.is_dir() and any(output.iterdir()):
+        raise UserError(f"{output} is not empty: choose another --output, or add --overwrite")
+    with _aside(output) as folder:
+        if kind == "hf":
+            found = _hugging_face(run, folder, output.name, translates)
+        else:
+            found = _graph(run, kind, folder, rounds)
+    return found
+
+
+def is_translation(run: Path) -> bool:
+    path = run / "config.json"
+    return path.is_file() and bool(json.loads(path.read_text(encoding="utf-8")).get("is_encoder_decoder"))
+
+
+@contextmanager
+def _aside(output: Path) -> Iterator[Path]:
+    """A folder whose files go to `output` if nothing fails, and nowhere otherwise."""
+    part = output.with_name(f".{output.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        yield part
+        output.mkdir(parents=True, exist_ok=True)
+        for file in part.iterdir():
+            file.replace(output / file.name)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _graph(run: Path, kind: str, folder: Path, rounds: int) -> Exported:
+    """A file that holds the whole computation. ONNX has no fused attention with a drift: the literal form is faster."""
+    if kind == "onnx":
+        require_packages()
+    original = load_logits(run)
+    config = original.model.config
+    path = folder / ("model.onnx" if kind == "onnx" else "model.pt2")
+    try:
+        if kind == "onnx":
+            write_onnx(load_logits(run, "literal"), config.vocab_size, path)
+        else:
+            write_program(original, config.vocab_size, path)
+    except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+        system = getattr(config, "system", "transevolve")
+        raise UserError(f"{kind} cannot hold this model ({system}): {_first_line(error)}") from error
+    found: Forward = load_onnx(path) if kind == "onnx" else load_program(path)
+    runtime = "onnxruntime" if kind == "onnx" else "program"
+    difference = largest_difference(original, found, config)
+    require_equal(difference, path.name)
+    timings = compare(original, found, config, rounds) if rounds else []
+    _beside(run, folder)
+    exported = Exported(_names(folder, "export.json"), runtime, difference, timings)
+    (folder / "export.json").write_text(json.dumps(_record(kind, exported), indent=1) + "\n", encoding="utf-8")
+    return exported
+
+
+def _record(kind: str, exported: Exported) -> dict[str, Any]:
+    machine = {"device": device_name("cpu"), "threads": torch.get_num_threads(), **versions()}
+    return {"format": kind, **asdict(exported), "machine": machine}
+
+
+def _hugging_face(run: Path, folder: Path, name: str, translates: bool) -> Exported:
+    check_manifest(run)
+    logging.disable_progress_bar()
+    named = json.loads((run / MANIFEST).read_text(encoding="utf-8"))["sha256"]
+    for file in named:
+        if not file.endswith(".yaml"):
+            shutil.copyfile(run / file, folder / Path(file).name)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    names = dict(config.id2label or {})
+    labels = None if translates else [str(names[number]) for number in range(len(names))]
+    card = model_card(name, load_run_recipe(run), _result(run), labels)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    loader = AutoModelForSeq2SeqLM if translates else AutoModelForSequenceClassification
+    reloaded: PreTrainedModel = loader.from_pretrained(folder, trust_remote_code=False, use_safetensors=True)
+    difference = None
+    if not translates:
+        ours, theirs = Logits(load_run_model(run)), Logits(reloaded).eval()
+        difference = largest_difference(ours, theirs, config)
+        require_equal(difference, "the copy")
+    return Exported(_names(folder), "transformers", difference)
+
+
+def _beside(run: Path, folder: Path) -> None:
+    """What is needed to make ids of texts, and labels of logits."""
+    for name in BESIDE:
+        if (run / name).is_file():
+            shutil.copyfile(run / name, folder / name)
+
+
+def _result(run: Path) -> dict[str, Any] | None:
+    path = run / "results.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise UserError(f"{path} is damaged: it is not JSON") from None
+
+
+def _names(folder: Path, *more: str) -> list[str]:
+    return sorted([*(file.name for file in folder.iterdir()), *more])
+
+
+def _first_line(error: BaseException) -> str:
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    lines = [line for line in str(root).splitlines() if line.strip()]
+    return lines[0] if lines else type(root).__name__

@@ -1,0 +1,21 @@
+"""A classifier as a `torch.export` program: PyTorch without this package's code."""
+
+import warnings
+from pathlib import Path
+
+import torch
+
+from .classifier import Forward, Logits, dynamic_shapes, sample
+
+
+def write_program(logits: Logits, vocab: int, path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        program = torch.export.export(logits, sample(2, 6, vocab), dynamic_shapes=dynamic_shapes(), strict=False)
+        torch.export.save(program, path)
+
+
+def load_program(path: Path) -> Forward:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return torch.export.load(path).module()

@@ -1,0 +1,55 @@
+"""Torch and an exported model side by side, at batch 1: taken in turns, so that a busy machine is busy for both."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedConfig
+
+from ..bench.summary import spread
+from .classifier import Forward, length_limit, sample
+
+LENGTHS = (16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of every round at one length."""
+
+    length: int
+    torch: list[float]
+    exported: list[float]
+
+
+def compare(expected: Forward, found: Forward, config: PreTrainedConfig, rounds: int) -> list[Timing]:
+    limit = length_limit(config)
+    lengths = [length for length in LENGTHS if limit is None or length <= limit] or [limit or 1]
+    with torch.inference_mode():
+        return [_at(expected, found, config.vocab_size, length, rounds) for length in lengths]
+
+
+def _at(expected: Forward, found: Forward, vocab: int, length: int, rounds: int) -> Timing:
+    batch = sample(1, length, vocab)
+    timing = Timing(length, [], [])
+    for _ in range(rounds + 1):
+        timing.torch.append(_seconds(lambda: expected(*batch)))
+        timing.exported.append(_seconds(lambda: found(*batch)))
+    return Timing(length, timing.torch[1:], timing.exported[1:])
+
+
+def _seconds(step: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
+def table(timings: list[Timing], name: str) -> tuple[list[str], list[list[str]]]:
+    """Medians, and the ratio with the quartiles of the rounds' own ratios."""
+    rows = []
+    for timing in timings:
+        ours, theirs = spread(timing.torch).middle, spread(timing.exported).middle
+        ratio = spread([a / b for a, b in zip(timing.torch, timing.exported, strict=True)])
+        speed = f"{ours / theirs:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+        rows.append([str(timing.length), f"{1e3 * ours:.2f}", f"{1e3 * theirs:.2f}", speed])
+    return ["length", "torch ms", f"{name} ms", f"speed of {name} / torch"], rows
