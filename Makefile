@@ -12,7 +12,7 @@ venv: .venv/ready
 	touch $@
 
 demo: venv
-	$(BIN)/python examples/evolution.py
+	$(BIN)/transevolve sweep sweeps/demo --output demo
 
 test: venv
 	$(BIN)/python -m pytest -n auto

@@ -86,7 +86,6 @@ def run_sweep(sweep: Sweep, folder: Path, extra: list[str]) -> list[Outcome]:
                 outcome.results.append(json.loads((run / RESULTS).read_text(encoding="utf-8")))
             else:
                 outcome.error = error
-                print(f"failed: {error}", file=sys.stderr, flush=True)
         outcomes.append(outcome)
         write_tables(sweep, folder, outcomes, extra)
     return outcomes
@@ -97,13 +96,17 @@ def train_case(sweep: Sweep, settings: dict[str, Any], seed: int, run: Path, ext
     flags = [_flag(key, value) for key, value in {**sweep.settings, **settings}.items()]
     command = [sys.executable, "-m", "transevolve", "train", sweep.recipe, *flags, *extra]
     command += [f"--training.seed={seed}", f"--output={run}"]
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode == 0:
-        return None
-    if done.returncode == INTERRUPTED:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        last = ""
+        for line in running.stderr:
+            sys.stderr.write(f"    {line}")
+            sys.stderr.flush()
+            last = line.strip() or last
+    if running.returncode == INTERRUPTED:
         raise KeyboardInterrupt
-    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-    return lines[-1].removeprefix("transevolve: error: ")
+    told = last.removeprefix("transevolve: error: ") or f"exit code {running.returncode}"
+    return told if running.returncode else None
 
 
 def _flag(key: str, value: Any) -> str:
@@ -160,12 +163,21 @@ def write_tables(sweep: Sweep, folder: Path, outcomes: list[Outcome], extra: lis
     write_atomically(folder / "sweep.json", json.dumps(content, indent=1) + "\n")
 
 
-def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> bool:
-    """Validation against the first key of the grid, a line for each value of the second; False if there is no grid."""
-    keys = list(sweep.grid)[:2]
-    done = [o for o in outcomes if o.results]
-    if not keys or not done:
-        return False
+def most_frequent(outcomes: list[Outcome]) -> float | None:
+    """The accuracy of always answering the most frequent class, on test or else validation."""
+    result = next((o.results[0] for o in outcomes if o.results), None)
+    if result is None or result["selected_by"] != "accuracy":
+        return None
+    splits = result["data"]["splits"]
+    counts = splits["test" if result["test"] else "validation"]["classes"].values()
+    return max(counts) / sum(counts)
+
+
+def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> None:
+    """Validation against the first key of the grid; where there is no grid, against the epoch."""
+    done = [outcome for outcome in outcomes if outcome.results]
+    if not done:
+        return
     import matplotlib
 
     matplotlib.use("Agg")
@@ -173,16 +185,26 @@ def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> bool:
 
     metric = done[0].results[0]["selected_by"]
     figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    lines: dict[str, list[tuple[Any, float]]] = {}
-    for outcome in done:
-        name = title({key: value for key, value in outcome.settings.items() if key != keys[0]})
-        score = statistics.fmean(r["validation"][metric] for r in outcome.results)
-        lines.setdefault(name, []).append((outcome.settings[keys[0]], score))
+    key, lines = _over_grid(sweep, done, metric) if sweep.grid else ("epoch", _over_epochs(done, metric))
     for name, points in lines.items():
-        axis.plot([str(x) for x, _ in points], [y for _, y in points], "o-", label=name)
-    axis.set(xlabel=keys[0], ylabel=f"validation {metric}")
+        axis.plot([x for x, _ in points], [y for _, y in points], "o-", label=name)
+    axis.set(xlabel=key, ylabel=f"validation {metric}")
     axis.grid(alpha=0.3)
     axis.legend()
     figure.savefig(path, dpi=130)
     plt.close(figure)
-    return True
+
+
+def _over_grid(sweep: Sweep, done: list[Outcome], metric: str) -> tuple[str, dict[str, list[tuple[Any, float]]]]:
+    key = next(iter(sweep.grid))
+    lines: dict[str, list[tuple[Any, float]]] = {}
+    for outcome in done:
+        name = title({k: value for k, value in outcome.settings.items() if k != key})
+        score = statistics.fmean(r["validation"][metric] for r in outcome.results)
+        lines.setdefault(name, []).append((str(outcome.settings[key]), score))
+    return key, lines
+
+
+def _over_epochs(done: list[Outcome], metric: str) -> dict[str, list[tuple[Any, float]]]:
+    """A line a case: its first seed."""
+    return {title(o.settings): [(row["epoch"], row[metric]) for row in o.results[0]["epochs"]] for o in done}

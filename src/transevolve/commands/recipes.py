@@ -23,5 +23,6 @@ def run(options: Options) -> int:
     if options.recipe is not None:
         print(find_recipe(options.recipe).read_text(encoding="utf-8"), end="")
         return 0
-    show("transevolve train RECIPE", ["recipe", "what"], [[name, summary(path)] for name, path in shipped().items()])
+    for title, sweeps in (("transevolve train RECIPE", False), ("transevolve sweep FILE", True)):
+        show(title, ["recipe", "what"], [[name, summary(path)] for name, path in shipped(sweeps).items()])
     return 0

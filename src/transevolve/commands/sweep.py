@@ -22,7 +22,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    from ..bench.sweep import plot, read_sweep, run_sweep, table
+    from ..bench.sweep import most_frequent, plot, read_sweep, run_sweep, table
     from ..bench.tables import show
     from ..training.recipe import find_recipe
 
@@ -31,6 +31,9 @@ def run(options: Options) -> int:
     folder = Path(options.output or sweep.output or f"sweeps/{path.stem}")
     outcomes = run_sweep(sweep, folder, [f"--{setting}" for setting in options.set])
     show(f"{path.stem}: {sweep.recipe}", *table(outcomes))
-    pictured = plot(sweep, outcomes, folder / "sweep.png")
-    print(f"wrote {folder}/sweep.md, sweep.json" + (", sweep.png" if pictured else ""))
+    frequent = most_frequent(outcomes)
+    if frequent is not None:
+        print(f"always answering the most frequent class would be right {frequent:.4f} of the time")
+    plot(sweep, outcomes, folder / "sweep.png")
+    print(f"wrote {folder}/sweep.md, sweep.json, sweep.png")
     return 0 if any(outcome.results for outcome in outcomes) else 2

@@ -16,11 +16,11 @@ CHECKOUT = Path(__file__).parents[3] / "recipes"
 LARGEST = 2**20
 
 
-def shipped() -> dict[str, Path]:
-    """The recipes that come with the package: paper/agnews, cpu/agnews, demo ..."""
+def shipped(sweeps: bool = False) -> dict[str, Path]:
+    """The recipes that come with the package: paper/agnews, cpu/agnews, demo ...; or the sweeps: sweeps/demo ..."""
     folder = PACKAGED if PACKAGED.is_dir() else CHECKOUT
     found = {str(path.relative_to(folder).with_suffix("")): path for path in folder.rglob("*.yaml")}
-    return dict(sorted((name, path) for name, path in found.items() if not name.startswith("sweep")))
+    return dict(sorted((name, path) for name, path in found.items() if sweeps == name.startswith("sweeps/")))
 
 
 def summary(path: Path) -> str:
@@ -33,7 +33,7 @@ def find_recipe(name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    recipes = shipped()
+    recipes = {**shipped(), **shipped(sweeps=True)}
     known = name.removesuffix(".yaml").removeprefix("recipes/")
     if known in recipes:
         return recipes[known]
