@@ -1,0 +1,66 @@
+"""What takes longer: sharded training over processes, and streams of a hundred thousand lines."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from training_support import losses, process, train, training_of, write_csv
+from transevolve.cli import main
+
+pytestmark = pytest.mark.slow
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory) -> Path:
+    return write_csv(tmp_path_factory.mktemp("data") / "reviews.csv")
+
+
+def launched(csv: Path, run: Path, *more: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*TORCHRUN, "-m", "transevolve", "train", *training_of(csv, run, *more)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def test_sharded_over_two_processes_trains_as_one(csv, tmp_path, capsys):
+    same = ["--model.dropout=0", "--training.epochs=2"]
+    assert train(*training_of(csv, tmp_path / "one", *same)) == 0
+    done = launched(csv, tmp_path / "sharded", *same, "--training.fsdp=true")
+    assert done.returncode == 0, done.stderr
+    assert losses(tmp_path / "sharded") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
+    assert main(["predict", str(tmp_path / "sharded"), "a superb film"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("yes")
+
+
+def test_a_stream_of_a_hundred_thousand_lines_takes_constant_memory(csv, tmp_path):
+    run = tmp_path / "run"
+    assert train(*training_of(csv, run)) == 0
+    running = process(["predict", str(run)], stdin=subprocess.PIPE)
+    assert running.stdin is not None
+    assert running.stdout is not None
+
+    def feed(stream):
+        for number in range(100_000):
+            stream.write(f"a superb film {'the ' * (number % 20)}\n")
+        stream.close()
+
+    used, watched = [], psutil.Process(running.pid)
+    with running:
+        threading.Thread(target=feed, args=(running.stdin,), daemon=True).start()
+        for number, _ in enumerate(running.stdout):
+            if number % 5000 == 4999:
+                used.append(watched.memory_info().rss)
+    print(f"resident MB: {[round(u / 1e6) for u in used]}")
+    assert running.returncode == 0
+    assert len(used) == 20
+    assert max(used[5:]) - used[4] < 30e6, [f"{u / 1e6:.0f}" for u in used]
