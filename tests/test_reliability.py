@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from training_support import losses, process, result, train, training_of, weights, write_csv
+from training_support import losses, metrics, process, result, train, training_of, weights, write_csv
 from transevolve.training.storage import checkpoints
 
 STEPS = ["--training.epochs=4", "--training.save_steps=3", "--model.dropout=0.1", "--training.accumulation=2"]
@@ -87,6 +87,8 @@ def test_a_stopped_run_saves_and_goes_on(csv, tmp_path, number):
     assert running.returncode == 130
     assert "the same command goes on" in told
     assert checkpoints(run / "checkpoints")
+    row = metrics(run)[-1]
+    assert "eval_loss" not in row or row["epoch"] == int(row["epoch"]), "it validated because it was stopped"
 
 
 def test_a_second_training_in_one_folder_is_refused(csv, tmp_path, capsys):

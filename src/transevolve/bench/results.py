@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shlex
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from ..machine import commit, device_name, load_average, versions
+from ..training.storage import write_atomically
 from .options import BenchOptions
 
 NOT_SETTINGS = ("output", "name", "restart")
@@ -122,10 +122,3 @@ def command_line(program: str, options: BenchOptions) -> str:
             continue
         words += [f"--{f.name}", *map(str, value if isinstance(value, list) else [value])]
     return shlex.join(words)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    os.replace(part, path)

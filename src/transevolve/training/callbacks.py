@@ -145,6 +145,11 @@ class StopWhenAsked(TrainerCallback):
         if self._anyone_asked(args, state):
             control.should_save = control.should_training_stop = True
 
+    def on_epoch_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs):
+        """A validation that an undisturbed run would not make must not select the model."""
+        if self.asked and (state.epoch or 0.0) % 1:
+            control.should_evaluate = control.should_save = False
+
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs):
         self.release()
 
