@@ -1,13 +1,19 @@
 """TransEvolve: Transformer depth as the evolution of interacting particles (Dutta et al., NeurIPS 2021)."""
 
-from .evolution.attention import EvolvedAttention
-from .evolution.encoder import EvolvedEncoder
-from .models.classification import TransEvolveForSequenceClassification
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from .models.configuration import TransEvolveConfig
-from .models.encoder import TransEvolveModel
-from .models.peer import PeerConfig, PeerForSequenceClassification
-from .models.reference import load_reference
-from .models.translation import TransEvolveForConditionalGeneration
+from .models.peer_configuration import PeerConfig
+
+if TYPE_CHECKING:
+    from .evolution.attention import EvolvedAttention
+    from .evolution.encoder import EvolvedEncoder
+    from .models.classification import TransEvolveForSequenceClassification
+    from .models.encoder import TransEvolveModel
+    from .models.peer import PeerForSequenceClassification
+    from .models.reference import load_reference
+    from .models.translation import TransEvolveForConditionalGeneration
 
 __version__ = "0.1.0"
 
@@ -22,3 +28,23 @@ __all__ = [
     "TransEvolveModel",
     "load_reference",
 ]
+
+_HOMES = {
+    "EvolvedAttention": "evolution.attention",
+    "EvolvedEncoder": "evolution.encoder",
+    "PeerForSequenceClassification": "models.peer",
+    "TransEvolveForConditionalGeneration": "models.translation",
+    "TransEvolveForSequenceClassification": "models.classification",
+    "TransEvolveModel": "models.encoder",
+    "load_reference": "models.reference",
+}
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -9,7 +9,8 @@ from ..evolution.backends import BACKENDS
 from ..evolution.backends.auto import explain
 from ..models.classification import TransEvolveForSequenceClassification
 from ..models.configuration import SIZES, VARIANTS, TransEvolveConfig
-from ..models.peer import PeerConfig, PeerForSequenceClassification
+from ..models.peer import PeerForSequenceClassification
+from ..models.peer_configuration import PeerConfig
 from ..peers import SYSTEMS, known_settings, resolved_settings
 
 NUM_LABELS = 10

@@ -1,13 +1,14 @@
 """`transevolve predict`: a label and its probability for each text, in the order they came."""
 
 import json
-import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import UserError
 from ..options import POSITIONAL
+from .streaming import check_source, open_texts, output, say_truncated
+
+WINDOW = 1024
 
 
 @dataclass(frozen=True)
@@ -36,40 +37,19 @@ def run(options: Options) -> int:
 
     if options.batch_tokens < 1:
         raise UserError(f"--batch_tokens must be at least 1, not {options.batch_tokens}")
-    if options.texts and options.file:
-        raise UserError("texts are given both as arguments and by --file: choose one")
-    if options.column and not options.file:
-        raise UserError("--column names a column of --file, which is not given")
+    check_source(options, "texts")
     predictor = Predictor(options.run, batch_tokens=options.batch_tokens)
-    texts, source = read(options)
-    window = 1 if source == "standard input" and sys.stdin.isatty() else 1024
-    try:
-        for prediction in predictor.stream(texts, source, window):
+    texts = open_texts(options)
+    with output():
+        for prediction in predictor.stream(texts.numbered, texts.source, 1 if texts.interactive else WINDOW):
             if options.json:
                 print(json.dumps(_object(prediction), ensure_ascii=False))
             else:
                 print(f"{prediction.label}\t{prediction.probability:.4f}")
-            if window == 1:
+            if texts.interactive:
                 sys.stdout.flush()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    if predictor.truncated:
-        limit = f"{predictor.max_length:,} tokens"
-        print(f"{predictor.truncated:,} texts were longer than {limit} and were cut", file=sys.stderr)
+    say_truncated(predictor.truncated, "texts", predictor.max_length)
     return 0
-
-
-def read(options: Options) -> tuple[Iterator[tuple[int, str]], str]:
-    """(number, text) for each text, and what to call their source."""
-    from ..tasks import iter_texts
-
-    if options.texts:
-        return iter(list(enumerate(options.texts, start=1))), "arguments"
-    if options.file:
-        return iter_texts(options.file, options.column), options.file
-    return iter_texts(sys.stdin.buffer), "standard input"
 
 
 def _object(prediction) -> dict:

@@ -1,13 +1,14 @@
 """`transevolve translate`: beam search for each sentence, in the order they came."""
 
 import json
-import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import UserError
 from ..options import POSITIONAL
+from .streaming import check_source, open_texts, output, say_truncated
+
+WINDOW = 512
 
 
 @dataclass(frozen=True)
@@ -52,46 +53,24 @@ def run(options: Options) -> int:
         )
     if options.length_penalty < 0:
         raise UserError(f"--length_penalty must not be negative, and is {options.length_penalty}")
-    if options.texts and options.file:
-        raise UserError("sentences are given both as arguments and by --file: choose one")
-    if options.column and not options.file:
-        raise UserError("--column names a column of --file, which is not given")
+    check_source(options, "sentences")
     search = BeamOptions(
         beams=options.beam, alpha=options.length_penalty, extra_length=options.extra_length, n_best=options.n_best
     )
     translator = Translator(options.run, search, batch_tokens=options.batch_tokens)
-    texts, source = read(options)
-    window = 1 if source == "standard input" and sys.stdin.isatty() else 512
-    done = 0
-    try:
-        for text, found in translator.stream(texts, source, window):
+    texts = open_texts(options)
+    window = 1 if texts.interactive else WINDOW
+    with output():
+        for done, (text, found) in enumerate(translator.stream(texts.numbered, texts.source, window), start=1):
             if options.json:
                 listed = [{"text": t.text, "score": t.score} for t in found]
                 print(json.dumps({"source": text, "translations": listed}, ensure_ascii=False))
             else:
                 for translated in found:
                     print(" ".join(translated.text.splitlines()))
-            done += 1
-            if window == 1:
+            if texts.interactive:
                 sys.stdout.flush()
             elif done % window == 0:
                 print(f"{done:,} translated, {translator.rate():,.0f} sentences/s", file=sys.stderr, flush=True)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    if translator.truncated:
-        limit = f"{translator.max_length:,} tokens"
-        print(f"{translator.truncated:,} sentences were longer than {limit} and were cut", file=sys.stderr)
+    say_truncated(translator.truncated, "sentences", translator.max_length)
     return 0
-
-
-def read(options: Options) -> tuple[Iterator[tuple[int, str]], str]:
-    """(number, sentence) for each sentence, and what to call their source."""
-    from ..tasks import iter_texts
-
-    if options.texts:
-        return iter(list(enumerate(options.texts, start=1))), "arguments"
-    if options.file:
-        return iter_texts(options.file, options.column), options.file
-    return iter_texts(sys.stdin.buffer), "standard input"

@@ -10,6 +10,7 @@ from ..evolution.backends import BACKENDS, Settings
 from ..evolution.block import BlockOptions
 from ..evolution.feedforward import rotation_streams
 from ..evolution.rotation import checksum
+from .auto import register_models
 
 SIZES = {
     "small": {"hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 1024},
@@ -98,6 +99,7 @@ class TransEvolveConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs):
+        register_models()
         if self.decoder_num_blocks is None:
             self.decoder_num_blocks = self.num_blocks
         if self.decoder_block_depth is None:

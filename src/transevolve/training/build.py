@@ -8,7 +8,8 @@ from transformers import MarianConfig, MarianMTModel, PreTrainedModel, PreTraine
 from ..errors import UserError, nearest, suggestion
 from ..models.classification import TransEvolveForSequenceClassification
 from ..models.configuration import SIZES, TransEvolveConfig
-from ..models.peer import PeerConfig, PeerForSequenceClassification
+from ..models.peer import PeerForSequenceClassification
+from ..models.peer_configuration import PeerConfig
 from ..models.translation import TransEvolveForConditionalGeneration
 from ..peers import SYSTEMS
 from .options import ModelOptions

@@ -1,0 +1,17 @@
+"""Numbers that guard themselves: a refactoring that changes the mathematics, the data or their order is noticed."""
+
+import json
+
+import pytest
+
+from guard_losses import CASES, RECORD, STEPS, trained_losses
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("case", CASES)
+def test_fifty_losses_are_the_recorded_ones(case, tmp_path):
+    recorded = json.loads(RECORD.read_text())
+    assert set(recorded) == set(CASES)
+    found = trained_losses(case, tmp_path)
+    assert len(found) == STEPS
+    assert found == pytest.approx(recorded[case], abs=1e-4)
