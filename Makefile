@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv demo test slow lint clean
+.PHONY: venv demo test slow lint docs clean
 
 venv: .venv/ready
 
@@ -24,6 +24,9 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+docs: venv
+	$(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf .venv build dist

@@ -134,10 +134,19 @@ def test_learning_rates_are_the_papers(csv, tmp_path):
     assert max(expected) > expected[-1]
 
 
-def test_stops_early(csv, tmp_path):
-    more = ["--training.epochs=30", "--training.patience=2"]
-    assert train(*training_of(csv, tmp_path / "run", *more)) == 0
-    assert len(result(tmp_path / "run")["epochs"]) < 30
+def test_stops_early_and_for_good(csv, tmp_path):
+    """Also if it is killed between its last validation and its report."""
+    run = tmp_path / "run"
+    command = training_of(csv, run, "--training.epochs=30", "--training.patience=2")
+    assert train(*command) == 0
+    first, rows, trained = result(run), metrics(run), weights(run)
+    assert len(first["epochs"]) < 30
+    for name in ("results.json", "manifest.json", "model.safetensors"):
+        (run / name).unlink()
+    assert train(*command) == 0
+    assert metrics(run) == rows
+    assert weights(run) == trained
+    assert result(run)["epochs"] == first["epochs"]
 
 
 def test_seeds_decide(csv, tmp_path):

@@ -23,9 +23,9 @@ class Options:
         source: Sentences to translate and score instead, one a line; with --reference.
         reference: Their translations, one a line.
         against: Another run that translates: both are compared by paired bootstrap.
-        beam: Beams of the search (translation).
+        beam: Beams of the search (translation); the recipe's if not given.
         length_penalty: Exponent of the length penalty (translation).
-        extra_length: How many tokens longer than its source a translation may be.
+        extra_length: How many tokens longer than its source a translation may be; the recipe's if not given.
         data: Where the data are now, if they have moved since training.
         json: Write one JSON object instead of tables.
         output: Folder for the picture and the numbers; the run's own if not given.
@@ -40,9 +40,9 @@ class Options:
     source: str | None = None
     reference: str | None = None
     against: str | None = None
-    beam: int = 4
+    beam: int | None = None
     length_penalty: float = 0.6
-    extra_length: int = 50
+    extra_length: int | None = None
     data: str | None = None
     json: bool = False
     output: str | None = None
@@ -55,12 +55,12 @@ def run(options: Options) -> int:
     if options.batch_tokens is not None and options.batch_tokens < 1:
         raise UserError(f"--batch_tokens must be at least 1, not {options.batch_tokens}")
     folder = Path(options.output or options.run)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--output {folder} is a file: choose a folder")
     if translates(Path(options.run)):
         _only_for("a translation model", options, "file", "text", "label")
-        folder.mkdir(parents=True, exist_ok=True)
         return _translation(options, folder)
     _only_for("a classifier", options, "source", "reference", "against")
-    folder.mkdir(parents=True, exist_ok=True)
     return _classification(options, folder)
 
 
@@ -84,6 +84,7 @@ def _classification(options: Options, folder: Path) -> int:
         path=options.data,
         batch_tokens=options.batch_tokens or 16384,
     )
+    folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"{scored.name}.confusion.png"
     write_confusion(picture, scored.found, scored.labels, f"{scored.name}: accuracy {scored.found.accuracy:.4f}")
     _write(folder, scored.name, scored.as_dict())
@@ -100,14 +101,13 @@ def _classification(options: Options, folder: Path) -> int:
 
 def _translation(options: Options, folder: Path) -> int:
     from ..bench.tables import show
-    from ..decoding import BeamOptions
     from ..scoring import compare
     from ..training.evaluation import evaluate_translation
     from ..training.storage import write_atomically
+    from ..training.translator import run_search
+    from .searching import search_of
 
-    if min(options.beam, options.extra_length) < 1 or options.length_penalty < 0:
-        raise UserError("--beam and --extra_length must be at least 1, --length_penalty not negative")
-    search = BeamOptions(beams=options.beam, alpha=options.length_penalty, extra_length=options.extra_length)
+    search = search_of(options, run_search(Path(options.run)))
     runs = [options.run] if options.against is None else [options.run, options.against]
     scored = [
         evaluate_translation(
@@ -133,7 +133,7 @@ def _translation(options: Options, folder: Path) -> int:
     if options.json:
         print(json.dumps(found, ensure_ascii=False))
         return 0
-    show(f"{first.name}: {first.found.lines:,} sentences, beam {options.beam}", *first.table())
+    show(f"{first.name}: {first.found.lines:,} sentences, beam {search.beams}", *first.table())
     if options.against is not None:
         rows = [
             [

@@ -9,13 +9,6 @@ from ..models.configuration import VARIANTS, TransEvolveConfig
 from ..peers import SYSTEMS, Capabilities
 
 CITATION = "Dutta et al., Redesigning the Transformer Architecture, NeurIPS 2021"
-COMPLEXITY = {
-    "literal": "L (n^2 d + n^2 exponentials)",
-    "once": "L n^2 d + n^2 exponentials",
-    "fused": "L (n^2 d + n^2 exponentials), memory n",
-    "linear": "L n f d, f features a head",
-    "auto": "that of the backend it chooses",
-}
 
 
 @dataclass(frozen=True)
@@ -43,8 +36,9 @@ def _backends() -> list[list[str]]:
     rows = []
     for name, begin in BACKENDS.items():
         can = Capabilities(causal=True, padding=True, fixed_length=False, stochastic=name == "linear")
-        idea = (inspect.getmodule(begin).__doc__ or "").strip().splitlines()[0]
-        rows.append([name, COMPLEXITY[name], str(can), idea])
+        module = inspect.getmodule(begin)
+        idea = (module.__doc__ or "").strip().splitlines()[0]
+        rows.append([name, getattr(module, "COMPLEXITY", ""), str(can), idea])
     return rows
 
 

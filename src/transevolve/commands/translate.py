@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..errors import UserError
 from ..options import POSITIONAL
@@ -20,10 +21,10 @@ class Options:
         texts: The sentences.
         file: A file with one sentence a line, plain or gzip; or csv, tsv, jsonl or parquet.
         column: The column of the sentences in such a table.
-        beam: Beams of the search; 1 is greedy.
+        beam: Beams of the search; 1 is greedy; the recipe's if not given, usually 4.
         length_penalty: The exponent a of ((5 + length) / 6)^a, by which scores are divided.
-        extra_length: How many tokens longer than its source a translation may be.
-        n_best: Write this many translations of each sentence, best first, each on a line.
+        extra_length: How many tokens longer than its source a translation may be; the recipe's if not given.
+        n_best: Write this many translations of each sentence, best first, each on a line; empty where there are fewer.
         json: Write a JSON object a line: source, translations and scores.
         batch_tokens: Source tokens worked on at once.
     """
@@ -32,31 +33,24 @@ class Options:
     texts: list[str] = field(default_factory=list, metadata=POSITIONAL)
     file: str | None = None
     column: str | None = None
-    beam: int = 4
+    beam: int | None = None
     length_penalty: float = 0.6
-    extra_length: int = 50
+    extra_length: int | None = None
     n_best: int = 1
     json: bool = False
     batch_tokens: int = 1024
 
 
 def run(options: Options) -> int:
-    from ..decoding import BeamOptions
-    from ..training.translator import Translator
+    from ..training.run import check_run
+    from ..training.translator import Translator, run_search
+    from .searching import search_of
 
-    for name in ("beam", "n_best", "extra_length", "batch_tokens"):
-        if getattr(options, name) < 1:
-            raise UserError(f"--{name} must be at least 1, not {getattr(options, name)}")
-    if options.n_best > options.beam:
-        raise UserError(
-            f"--n_best {options.n_best} needs at least as many beams: raise --beam, which is {options.beam}"
-        )
-    if options.length_penalty < 0:
-        raise UserError(f"--length_penalty must not be negative, and is {options.length_penalty}")
+    if options.batch_tokens < 1:
+        raise UserError(f"--batch_tokens must be at least 1, not {options.batch_tokens}")
     check_source(options, "sentences")
-    search = BeamOptions(
-        beams=options.beam, alpha=options.length_penalty, extra_length=options.extra_length, n_best=options.n_best
-    )
+    check_run(Path(options.run))
+    search = search_of(options, run_search(Path(options.run)), options.n_best)
     translator = Translator(options.run, search, batch_tokens=options.batch_tokens)
     texts = open_texts(options)
     window = 1 if texts.interactive else WINDOW
@@ -66,8 +60,8 @@ def run(options: Options) -> int:
                 listed = [{"text": t.text, "score": t.score} for t in found]
                 print(json.dumps({"source": text, "translations": listed}, ensure_ascii=False))
             else:
-                for translated in found:
-                    print(" ".join(translated.text.splitlines()))
+                lines = [" ".join(translated.text.splitlines()) for translated in found]
+                print("\n".join([*lines, *[""] * (options.n_best - len(lines))]))
             if texts.interactive:
                 sys.stdout.flush()
             elif done % window == 0:

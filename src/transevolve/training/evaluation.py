@@ -14,8 +14,8 @@ from ..scoring import TranslationScore, score
 from ..tasks import DataOptions, TextData, iter_texts, load_data
 from ..tasks.options import Split
 from .averaging import last_checkpoints
-from .jobs import job_of, resolve
-from .run import class_names, load_model, load_run_model, load_run_recipe, load_run_tokenizer
+from .jobs import Translation, job_of, resolve
+from .run import check_run, class_names, load_model, load_run_model, load_run_recipe, load_run_tokenizer
 from .scoring import Classification, classify, scoring_loader
 from .translator import Translator
 
@@ -74,7 +74,8 @@ class TranslationEvaluation:
 
 def translates(folder: Path) -> bool:
     """Whether a run's model translates; otherwise it classifies."""
-    return bool(load_run_model(folder).config.is_encoder_decoder)
+    check_run(folder)
+    return job_of(load_run_recipe(folder)) is Translation
 
 
 def evaluate(
@@ -152,7 +153,15 @@ def score_checkpoints(folder: Path, count: int, split: Split, path: str | None) 
 
 
 def moved(options: DataOptions, path: str | None) -> DataOptions:
-    return options if path is None else replace(options, path=path)
+    """The same data at another path."""
+    if path is None:
+        return options
+    if options.path is None:
+        raise UserError(
+            "--data says where a file or folder given by data.path is now, and this run had none:"
+            " give the files to score, by --file, or by --source and --reference"
+        )
+    return replace(options, path=path)
 
 
 def _rows(data: TextData, split: Split, folder: Path) -> Any:

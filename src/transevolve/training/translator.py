@@ -10,12 +10,18 @@ from ..decoding import BeamOptions
 from ..decoding.translator import Translated, translate_ids
 from ..errors import UserError
 from ..tasks.encoding import encode
-from .run import load_run_model, load_run_tokenizer
+from .run import load_run_model, load_run_recipe, load_run_tokenizer
 from .windows import windows
 
 
+def run_search(folder: Path) -> BeamOptions:
+    """The search that a run's recipe scores by."""
+    training = load_run_recipe(folder).training
+    return BeamOptions(beams=training.beams, extra_length=training.extra_length)
+
+
 class Translator:
-    """Translates with the model of a run."""
+    """Translates with the model of a run, and if nothing is said with the search of its recipe."""
 
     def __init__(self, folder: str | Path, search: BeamOptions | None = None, *, batch_tokens: int = 1024):
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -24,7 +30,7 @@ class Translator:
             raise UserError(f"{folder} is a classifier and does not translate: use `transevolve predict`")
         self.tokenizer = load_run_tokenizer(Path(folder))
         self.max_length = self.tokenizer.model_max_length
-        self.search = search or BeamOptions()
+        self.search = search or run_search(Path(folder))
         self.batch_tokens = batch_tokens
         self.truncated = self.done = 0
         self.started = time.perf_counter()

@@ -8,6 +8,8 @@ from ..initial import InitialCondition
 from . import fused, once
 from .base import Evolution, Settings
 
+COMPLEXITY = "that of the backend it chooses"
+
 logger = logging.getLogger(__name__)
 _said: set[str] = set()
 

@@ -15,6 +15,7 @@ from ..initial import InitialCondition
 from .base import Evolution, Settings
 from .literal import LiteralEvolution
 
+COMPLEXITY = "L (n^2 d + n^2 exponentials), memory n"
 ALIGNMENT = 8
 
 

@@ -22,6 +22,7 @@ from torch.nn.functional import elu
 from ..initial import InitialCondition
 from .base import Evolution, Settings
 
+COMPLEXITY = "L n f d, f features a head"
 CHUNK = 128
 HIDDEN = -1e30
 FLOOR = 1e-6

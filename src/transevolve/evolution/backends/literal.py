@@ -7,6 +7,8 @@ from torch import Tensor
 from ..initial import InitialCondition, constant_operator, key_operator, row_operator
 from .base import Evolution, Settings
 
+COMPLEXITY = "L (n^2 d + n^2 exponentials)"
+
 
 class LiteralEvolution(Evolution):
     """Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)), where A1 and A3 exist only if Wk~ is carried."""

@@ -31,6 +31,7 @@ from .fused import FusedEvolution
 from .literal import LiteralEvolution
 from .pool import POOL
 
+COMPLEXITY = "L n^2 d + n^2 exponentials"
 SAFE_RANGE = 50.0
 CAUSAL_ROWS = 256
 WORTH_CUTTING = 2**19

@@ -1,0 +1,140 @@
+"""The documentation is true: it builds without a warning, its commands and snippets run, what it names is there."""
+
+import logging
+import re
+import shutil
+import warnings
+from pathlib import Path
+
+import jaxtyping
+import pytest
+import torch
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+
+from docs_support import ROOT, blocks, follow, recipe_of, run, train_case, write_files
+from support import KINDS, make_case
+from transevolve.bench import sweep
+from transevolve.evolution.backends import BACKENDS
+from transevolve.peers import SYSTEMS
+from transevolve.tasks import TASKS
+from transevolve.training.recipe import known_keys
+from transevolve_cli import COMMANDS
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+TEXTS = {page.name: page.read_text() for page in PAGES}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A folder with the files that pages name, and the two runs that `index.md` trains."""
+    folder = write_files(tmp_path_factory.mktemp("user"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+        run(["train", "--data.path=my.csv", "--data.text=comment", "--data.label=verdict", "--output=run"])
+        run(["train", "--data.source=a.en", "--data.target=a.de", "--output=translator"])
+    return folder
+
+
+@pytest.fixture
+def registries():
+    """What a page adds to a registry is gone after it."""
+    before = [(registry, dict(registry)) for registry in (BACKENDS, SYSTEMS, TASKS)]
+    yield
+    for registry, known in before:
+        registry.clear()
+        registry.update(known)
+
+
+@pytest.mark.usefixtures("unchecked", "registries")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_says_can_be_done(page, trained, tmp_path, monkeypatch):
+    folder = tmp_path / "user"
+    shutil.copytree(trained, folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sweep, "train_case", train_case)
+    follow(page)
+
+
+def test_the_site_builds_strictly_and_needs_no_network(tmp_path, caplog):
+    with warnings.catch_warnings(), caplog.at_level(logging.INFO, "mkdocs"):
+        warnings.simplefilter("ignore")
+        build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(tmp_path)))
+    assert "hooks.py" not in {path.name for path in tmp_path.rglob("*")}
+    for path in tmp_path.rglob("*.html"):
+        content = path.read_text()
+        assert not re.findall(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//|<link[^>]+href="(?:https?:)?//', content)
+        assert "<!-- generated" not in content, path
+    for path in tmp_path.rglob("*.css"):
+        assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", path.read_text()), path
+    reference = (tmp_path / "reference" / "cli.html").read_text()
+    assert all(f'id="{name.replace(" ", "-")}"' in reference for name in COMMANDS)
+    keys = (tmp_path / "reference" / "recipe.html").read_text()
+    assert all(f"<code>{key}</code>" in keys for key in known_keys())
+    assert "EvolvedEncoder" in (tmp_path / "reference" / "api.html").read_text()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_paths_and_tests_that_a_page_names_are_there(name):
+    for path, test in re.findall(
+        r"`((?:src|tests|results|recipes|examples|docs)/[\w./-]*\w)(?:::(\w+))?`", TEXTS[name]
+    ):
+        assert (ROOT / path).exists(), path
+        assert not test or f"\ndef {test}(" in (ROOT / path).read_text(), test
+    if name == "how-it-works.md":
+        for path, functions in re.findall(r"`(\w+/[\w/]+\.py)`: ([^|\n]+)", TEXTS[name]):
+            content = (ROOT / "src" / "transevolve" / path).read_text()
+            for function in re.findall(r"`(?:\w+\.)?(\w+)`", functions):
+                assert re.search(rf"^ *(?:def|class) {function}\b", content, re.MULTILINE), function
+
+
+def test_errors_that_a_page_explains_are_told():
+    source = "".join(path.read_text() for path in (ROOT / "src" / "transevolve" / "tasks").glob("*.py"))
+    rows = TEXTS["data.md"].split("## Errors you may meet")[1].splitlines()
+    told = [message for row in rows if row.startswith("| `") for message in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    assert len(told) > 10
+    for message in told:
+        assert all(part in source for part in message.split(" ... ")), message
+
+
+def test_make_targets_exist():
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for text in TEXTS.values():
+        assert set(re.findall(r"^make (\w+)|`make (\w+)`", text, re.MULTILINE)) <= {
+            pair for t in targets for pair in ((t, ""), ("", t))
+        }
+
+
+def test_commands_are_fenced_not_indented():
+    for name, text in TEXTS.items():
+        prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        assert not re.findall(r"^ {4}(?:transevolve|torchrun) ", prose, re.MULTILINE), name
+
+
+def test_commands_for_several_machines_are_recipes():
+    """Those that a page only shows: at least so many, and a wrong key among them would be found."""
+    shown = [words for page in PAGES for block in blocks(page) for words in block.lines("torchrun")]
+    assert len(shown) >= 4
+    with pytest.raises(Exception, match="unknown option"):
+        recipe_of(["paper/wmt14-en-de", "--training.fsdpp", "true"])
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_example_of_a_new_backend_is_exact(kind):
+    example = next(b.content for b in blocks(DOCS / "contributing.md") if 'BACKENDS["chunked"]' in b.content)
+    assert len(example.splitlines()) < 60
+    names: dict = {}
+    exec(compile(example.replace("ROWS = 128", "ROWS = 3"), "contributing.md", "exec"), names)
+    case = make_case(kind, dtype=torch.float64)
+    ours, literal = case.run("chunked"), case.run("literal")
+    torch.testing.assert_close(ours, literal)
+    for mine, theirs in zip(case.gradients(ours), case.gradients(literal), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_the_example_of_a_new_task_is_short():
+    example = next(b.content for b in blocks(DOCS / "contributing.md") if 'TASKS["palindromes"]' in b.content)
+    assert len(example.splitlines()) < 60

@@ -1,0 +1,76 @@
+"""What is shipped installs and works: the wheel, the sdist, and an import that stays light."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+from pathlib import Path
+
+import pytest
+
+from training_support import TINY, write_csv
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ["accelerate", "datasets", "matplotlib", "pyarrow", "sacrebleu", "rich"]
+
+
+def run(*command: object, **settings) -> str:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **settings)
+    assert done.returncode == 0, f"{command}: {done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """A folder with the sdist, and the wheel that is built from the sdist's own files."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as packed:
+        packed.extractall(folder, filter="data")
+    source = next(path for path in folder.iterdir() if path.is_dir())
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=source)
+    return folder
+
+
+def use(python: Path, folder: Path) -> None:
+    """A user's way: a file of their own, a model, an answer; recipes come along; nothing from the checkout is used."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    write_csv(folder / "my.csv", rows=40)
+    program = python.parent / "transevolve"
+    assert "cpu/agnews" in run(program, "recipes", cwd=folder, env=environment)
+    training = ["train", "--data.path", "my.csv", "--output", "run", "--training.epochs=1", *TINY]
+    run(program, *training, cwd=folder, env=environment)
+    label, probability = run(program, "predict", "run", "a lovely film", cwd=folder, env=environment).split("\t")
+    assert label in {"yes", "no"}
+    assert 0.5 <= float(probability) <= 1
+    home = run(python, "-c", "import transevolve; print(transevolve.__file__)", cwd=folder, env=environment)
+    assert str(ROOT / "src") not in home
+
+
+def test_wheel_works_beside_its_dependencies(built, tmp_path):
+    """An environment of its own with the wheel in it; the dependencies are read from this one."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    wheel = next(built.glob("*.whl"))
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
+    site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    use(python, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
+def test_installs_into_an_empty_environment(built, tmp_path, kind):
+    """With everything that it needs from the package index."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    package = next(built.glob(kind))
+    run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", package)
+    use(python, tmp_path)
+
+
+def test_import_is_light():
+    listing = f"import sys, transevolve; print([name for name in {HEAVY} if name in sys.modules])"
+    assert run(sys.executable, "-c", listing).strip() == "[]"
