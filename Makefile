@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv demo test slow lint docs clean
+.PHONY: venv demo test slow coverage lint docs clean
 
 venv: .venv/ready
 
@@ -20,6 +20,9 @@ test: venv
 slow: venv
 	$(BIN)/python -m pytest -m slow
 
+coverage: venv
+	$(BIN)/python -m pytest -n auto --cov=src --cov-report=term:skip-covered --cov-fail-under=90
+
 lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -29,4 +32,4 @@ docs: venv
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist site
