@@ -48,7 +48,8 @@ CASES = {
 def write_pairs(folder: Path, lines: int = 200) -> list[str]:
     """A language and its mirror image with other words."""
     draw = random.Random(0)
-    one, other = "red green blue small large old new house tree river".split(), "ab cd ef gh ij kl mn op qr st".split()
+    one = ["red", "green", "blue", "small", "large", "old", "new", "house", "tree", "river"]
+    other = ["ab", "cd", "ef", "gh", "ij", "kl", "mn", "op", "qr", "st"]
     rows = [[draw.randrange(len(one)) for _ in range(draw.randint(2, 9))] for _ in range(lines)]
     (folder / "a.en").write_text("".join(" ".join(one[i] for i in row) + "\n" for row in rows))
     (folder / "a.de").write_text("".join(" ".join(other[i] for i in reversed(row)) + "\n" for row in rows))

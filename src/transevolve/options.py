@@ -12,18 +12,25 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import docstring_parser
-from jsonargparse import ArgumentParser
+import yaml
+from jsonargparse import ArgumentParser, set_loader
+from jsonargparse import _typehints as typehints
 
 from .errors import UserError, nearest
+from .plain_yaml import load_plain
 
 T = TypeVar("T")
 
 
 POSITIONAL = {"positional": True}
+set_loader("plain", load_plain, (yaml.YAMLError,))
+# Numbers and truth values it would still read by the parser in C, whatever the mode; some values crash that.
+typehints.basic_json_or_yaml_load = load_plain  # pyright: ignore[reportPrivateImportUsage]
 
 
 def parse(options: type[T], arguments: list[str], program: str, summary: str) -> T | None:
     """The options that the arguments give, or None where help was asked for, and printed."""
+    _require_text(arguments)
     parser = build_parser(options, program, summary)
     if "-h" in arguments or "--help" in arguments:
         parser.print_help(sys.stdout)
@@ -35,8 +42,17 @@ def parse(options: type[T], arguments: list[str], program: str, summary: str) ->
     return options(**vars(parser.instantiate(parsed)))
 
 
+def _require_text(arguments: list[str]) -> None:
+    """What is no UTF-8 can neither be printed nor be learned from, and no file name holds a NUL."""
+    for word in arguments:
+        if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise UserError(f"{word!a} holds a NUL or bytes that are not UTF-8: write it as text")
+
+
 def build_parser(options: type, program: str, summary: str) -> ArgumentParser:
-    parser = ArgumentParser(prog=program, description=summary, exit_on_error=False, allow_abbrev=False)
+    parser = ArgumentParser(
+        prog=program, description=summary, exit_on_error=False, allow_abbrev=False, parser_mode="plain"
+    )
     hints, helps = get_type_hints(options), _helps(options)
     for f in fields(options):
         _add(parser, f, hints[f.name], helps.get(f.name))
@@ -104,7 +120,7 @@ def _complaint(error: ArgumentError, parser: ArgumentParser, options: type, prog
         unknown = message.split(":", 1)[1].split()
         name = next((word.split("=")[0] for word in unknown if word.startswith("-")), None)
         if name is None:
-            return f"unexpected argument {unknown[0]!r}{end}"
+            return f"unexpected argument {' '.join(unknown[:1])!r}{end}"
         return f"unknown option {name!r}" + (nearest(name, parser._option_string_actions) or end)
     for key in re.findall(r'"([\w.]+)"', message):
         found = _find(options, key)

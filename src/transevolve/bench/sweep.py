@@ -50,7 +50,7 @@ def read_sweep(path: Path) -> Sweep:
     content = read_settings(path)
     for key in content:
         if key not in KEYS:
-            raise UserError(f"{path}: unknown key {key!r}{nearest(key, KEYS) or f'; there are {quoted(KEYS)}'}")
+            raise UserError(f"{path}: unknown key {key!r}{nearest(str(key), KEYS) or f'; there are {quoted(KEYS)}'}")
     if not isinstance(content.get("recipe"), str):
         raise UserError(f"{path}: 'recipe' must name the recipe to vary")
     find_recipe(content["recipe"])

@@ -9,6 +9,7 @@ from ..options import POSITIONAL
 from .streaming import check_source, open_texts, output, say_truncated
 
 WINDOW = 1024
+ONE_FIELD = str.maketrans("\t\r\n", "   ")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def run(options: Options) -> int:
             if options.json:
                 print(json.dumps(_object(prediction), ensure_ascii=False))
             else:
-                print(f"{prediction.label}\t{prediction.probability:.4f}")
+                print(f"{prediction.label.translate(ONE_FIELD)}\t{prediction.probability:.4f}")
             if texts.interactive:
                 sys.stdout.flush()
     say_truncated(predictor.truncated, "texts", predictor.max_length)

@@ -44,6 +44,8 @@ def open_texts(options: Source) -> Texts:
         return Texts(iter(list(enumerate(options.texts, start=1))), "arguments")
     if options.file:
         return Texts(iter_texts(options.file, options.column), options.file)
+    if sys.stdin is None:
+        raise UserError("standard input is closed: give texts as arguments, or --file")
     return Texts(iter_texts(sys.stdin.buffer), "standard input", sys.stdin.isatty())
 
 

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..errors import UserError
 from ..options import POSITIONAL
 
 
 @dataclass(frozen=True)
 class Options:
-    """A sweep file names a recipe, rows and a grid of settings, and seeds; docs/sweeps.md has an example.
+    """A sweep file names a recipe, rows and a grid of settings, and seeds; docs/training.md has an example.
 
     Args:
         file: The sweep file.
@@ -36,4 +37,6 @@ def run(options: Options) -> int:
         print(f"always answering the most frequent class would be right {frequent:.4f} of the time")
     plot(sweep, outcomes, folder / "sweep.png")
     print(f"wrote {folder}/sweep.md, sweep.json, sweep.png")
-    return 0 if any(outcome.results for outcome in outcomes) else 2
+    if not any(outcome.results for outcome in outcomes):
+        raise UserError(f"no case could be trained; the first one: {outcomes[0].error}")
+    return 0

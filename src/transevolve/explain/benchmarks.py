@@ -10,8 +10,8 @@ from ..bench.results import Results, Row
 from ..bench.summary import tokens_per_second
 from ..bench.tables import memory_columns, memory_table, plot, speed_columns, speed_table
 from ..errors import UserError
+from ..shapes import read_json
 from .markup import file_image, paragraph, section, table
-from .runs import read_json
 
 
 def benchmark_section(path: Path) -> str:

@@ -19,7 +19,7 @@ from ..evolution.block import EncoderBlock, EncoderDepth
 from ..models.classification import TransEvolveForSequenceClassification
 from ..models.inputs import embed
 from ..tasks.encoding import encode
-from ..training.run import load_run_model, load_run_tokenizer
+from ..training.run import class_names, load_run_model, load_run_tokenizer
 
 
 class Step(NamedTuple):
@@ -70,8 +70,7 @@ class Observer:
         self.model = model
         self.tokenizer = load_run_tokenizer(folder)
         self.backend = "linear" if model.config.attention == "linear" else "literal"
-        names = dict(model.config.id2label or {})
-        self.labels = [str(names[number]) for number in range(len(names))]
+        self.labels = class_names(model)
 
     def ids(self, texts: list[str], limit: int | None = None) -> tuple[list[Tensor], int]:
         """Token ids of each text as a batch of one, and how many texts were cut."""

@@ -121,7 +121,7 @@ def _confusion(run: RunFacts) -> str:
     for evaluation in run.evaluations:
         if "confusion" not in evaluation:
             continue
-        labels = [str(score["label"]) for score in evaluation.get("classes", [])]
+        labels = [str(score.get("label")) for score in evaluation.get("classes", [])]
         parts.append(heading(f"{evaluation.get('rows', '')}: accuracy {evaluation.get('accuracy', 0):.4f}"))
         if len(labels) <= MOST_CLASSES:
             parts.append(confusion(labels, evaluation["confusion"]))

@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..shapes import fits, read_json
 from ..training.recipe import read_settings
+from ..training.report import read_results
+
+EVALUATION = {"accuracy": float, "classes": list[dict[str, Any]], "confusion": list[list[int]]}
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,11 @@ def find_runs(paths: list[Path]) -> list[Path]:
 
 
 def read_run(folder: Path, name: str) -> RunFacts:
-    evaluations = [read_json(path) for path in sorted(folder.glob("*.evaluation.json"))]
+    evaluations = [_evaluation(path) for path in sorted(folder.glob("*.evaluation.json"))]
     results = folder / "results.json"
     return RunFacts(
         name=name,
-        result=read_json(results) if results.is_file() else None,
+        result=read_results(results) if results.exists() else None,
         metrics=_lines(folder / "metrics.jsonl"),
         settings=_flat(read_settings(folder / "recipe.yaml")),
         evaluations=evaluations,
@@ -72,27 +76,26 @@ def names(folders: list[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError:
-        raise UserError(f"{path} is damaged: it is not JSON") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} holds no JSON object")
+def _evaluation(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    wrong = next((key for key, kind in EVALUATION.items() if key in content and not fits(content[key], kind)), None)
+    confused, classes = content.get("confusion", []), content.get("classes", [])
+    if wrong is None and not (len(confused) == len(classes) and all(len(row) == len(classes) for row in confused)):
+        wrong = "confusion"
+    if wrong is not None:
+        raise UserError(f"{path} is damaged: its {wrong!r} is not what `transevolve evaluate` writes")
     return content
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a file that a training may be writing to."""
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+    for line in path.read_bytes().splitlines() if path.is_file() else []:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict):
+        if fits(row, dict[str, float]):
             rows.append(row)
     return rows
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from ..shapes import fits
 from ..training.options import Recipe
 
 USE_CLASSIFIER = """import transevolve  # registers the model
@@ -77,8 +78,9 @@ def _training(result: dict[str, Any]) -> list[str]:
         ("seed", result.get("seed")),
         *result.get("machine", {}).items(),
     ]
-    splits = result.get("data", {}).get("splits", {})
-    facts += [(f"{name} rows", f"{split.get('rows', 0):,}") for name, split in splits.items()]
+    splits = result.get("data", {}).get("splits")
+    if fits(splits, dict[str, dict[str, Any]]):
+        facts += [(f"{name} rows", split.get("rows", 0)) for name, split in splits.items()]
     return ["\n".join(f"- {key}: {value}" for key, value in facts)]
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, PreTrainedModel
+from transformers import AutoConfig
 from transformers.utils import logging
 
 from ..errors import UserError
 from ..machine import device_name, versions
-from ..training.run import load_run_model, load_run_recipe
-from ..training.storage import MANIFEST, check_manifest
+from ..training.report import read_results
+from ..training.run import RESULTS, check_run, class_names, load_errors, load_model, load_run_model, load_run_recipe
+from ..training.storage import MANIFEST
 from .card import model_card
 from .classifier import Forward, Logits, largest_difference, load_logits, require_equal
 from .onnx import load_onnx, require_packages, write_onnx
@@ -54,8 +55,9 @@ def export(run: Path, kind: str, output: Path, rounds: int, overwrite: bool) -> 
 
 
 def is_translation(run: Path) -> bool:
-    path = run / "config.json"
-    return path.is_file() and bool(json.loads(path.read_text(encoding="utf-8")).get("is_encoder_decoder"))
+    check_run(run)
+    with load_errors(run):
+        return bool(AutoConfig.from_pretrained(run, trust_remote_code=False).is_encoder_decoder)
 
 
 @contextmanager
@@ -105,23 +107,19 @@ def _record(kind: str, exported: Exported) -> dict[str, Any]:
 
 
 def _hugging_face(run: Path, folder: Path, name: str, translates: bool) -> Exported:
-    check_manifest(run)
     logging.disable_progress_bar()
     named = json.loads((run / MANIFEST).read_text(encoding="utf-8"))["sha256"]
     for file in named:
         if not file.endswith(".yaml"):
             shutil.copyfile(run / file, folder / Path(file).name)
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    names = dict(config.id2label or {})
-    labels = None if translates else [str(names[number]) for number in range(len(names))]
+    reloaded = load_model(folder)
+    labels = None if translates else class_names(reloaded)
     card = model_card(name, load_run_recipe(run), _result(run), labels)
     (folder / "README.md").write_text(card, encoding="utf-8")
-    loader = AutoModelForSeq2SeqLM if translates else AutoModelForSequenceClassification
-    reloaded: PreTrainedModel = loader.from_pretrained(folder, trust_remote_code=False, use_safetensors=True)
     difference = None
     if not translates:
         ours, theirs = Logits(load_run_model(run)), Logits(reloaded).eval()
-        difference = largest_difference(ours, theirs, config)
+        difference = largest_difference(ours, theirs, reloaded.config)
         require_equal(difference, "the copy")
     return Exported(_names(folder), "transformers", difference)
 
@@ -134,13 +132,8 @@ def _beside(run: Path, folder: Path) -> None:
 
 
 def _result(run: Path) -> dict[str, Any] | None:
-    path = run / "results.json"
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        raise UserError(f"{path} is damaged: it is not JSON") from None
+    path = run / RESULTS
+    return read_results(path) if path.exists() else None
 
 
 def _names(folder: Path, *more: str) -> list[str]:

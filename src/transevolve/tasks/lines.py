@@ -44,6 +44,8 @@ def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(stream, start=1):
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
+                if not line:
+                    return
             try:
                 text = line.decode()
             except UnicodeDecodeError as error:

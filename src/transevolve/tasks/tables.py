@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,7 +188,7 @@ def _open_parquet(path: str) -> Table:
 
     def select(names: Sequence[str]) -> Iterator[Record]:
         start = 0
-        with _parquet(path) as file:
+        with _parquet(path) as file, _parquet_errors(path):
             for batch in file.iter_batches(batch_size=4096, columns=list(names)):
                 values = [_values(batch.column(name), path, start) for name in names]
                 yield from enumerate(zip(*values, strict=True), start=start + 1)
@@ -200,10 +201,17 @@ def _parquet(path: str) -> pq.ParquetFile:
     with open_bytes(path) as stream, gzip_errors(path):
         compressed = isinstance(getattr(stream, "raw", None), gzip.GzipFile)
         source = pa.BufferReader(stream.read()) if compressed else path
-    try:
+    with _parquet_errors(path):
         return pq.ParquetFile(source)
+
+
+@contextmanager
+def _parquet_errors(path: str) -> Iterator[None]:
+    try:
+        yield
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: not a parquet file ({str(error).splitlines()[0]}); make it again") from None
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(f"{path}: not a parquet file, or a damaged one ({reason}); make it again") from None
 
 
 def _values(column: pa.Array, path: str, start: int) -> list[Any]:

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ..errors import UserError
-from .run import CHECKPOINTS, NOT_MODEL, RECIPE
+from .run import CHECKPOINTS, NOT_MODEL, RECIPE, load_errors
 from .storage import PARTIAL, check_manifest, checkpoints, full_disk_told, publish
 
 WEIGHTS = "model.safetensors"
@@ -30,11 +30,14 @@ def last_checkpoints(run: Path, count: int) -> list[tuple[int, Path]]:
 
 def average_weights(paths: list[Path]) -> dict[str, torch.Tensor]:
     """The mean of each weight, summed in float64; what is not a weight must be the same in all."""
-    total = load_file(paths[0] / WEIGHTS)
+    total = _weights(paths[0])
     kinds = {name: value.dtype for name, value in total.items()}
     total = {name: value.double() if value.is_floating_point() else value for name, value in total.items()}
     for path in paths[1:]:
-        for name, value in load_file(path / WEIGHTS).items():
+        found = _weights(path)
+        if found.keys() != total.keys() or any(found[name].shape != total[name].shape for name in found):
+            raise UserError(f"{path / WEIGHTS} holds other weights than {paths[0] / WEIGHTS}: they have no mean")
+        for name, value in found.items():
             if value.is_floating_point():
                 total[name] += value.double()
             elif not torch.equal(total[name], value):
@@ -45,6 +48,11 @@ def average_weights(paths: list[Path]) -> dict[str, torch.Tensor]:
     }
 
 
+def _weights(checkpoint: Path) -> dict[str, torch.Tensor]:
+    with load_errors(checkpoint):
+        return load_file(checkpoint / WEIGHTS)
+
+
 def average(run: Path, count: int, output: Path) -> list[int]:
     """Writes a run folder with the mean of the last checkpoints; returns their steps."""
     if output.exists():
@@ -53,12 +61,15 @@ def average(run: Path, count: int, output: Path) -> list[int]:
     newest = chosen[-1][1]
     partial = output.with_name(f"{PARTIAL}-{output.name}")
     shutil.rmtree(partial, ignore_errors=True)
-    with full_disk_told(run, f"the average {output}"):
-        partial.mkdir(parents=True)
-        for file in newest.iterdir():
-            if file.is_file() and file.name != WEIGHTS and not file.name.startswith(NOT_MODEL):
-                shutil.copyfile(file, partial / file.name)
-        shutil.copyfile(run / RECIPE, partial / RECIPE)
-        save_file(average_weights([path for _, path in chosen]), partial / WEIGHTS, metadata={"format": "pt"})
-        publish(partial, output)
+    try:
+        with full_disk_told(run, f"the average {output}"):
+            partial.mkdir(parents=True)
+            for file in newest.iterdir():
+                if file.is_file() and file.name != WEIGHTS and not file.name.startswith(NOT_MODEL):
+                    shutil.copyfile(file, partial / file.name)
+            shutil.copyfile(run / RECIPE, partial / RECIPE)
+            save_file(average_weights([path for _, path in chosen]), partial / WEIGHTS, metadata={"format": "pt"})
+            publish(partial, output)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     return [step for step, _ in chosen]

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import MarianConfig, MarianMTModel, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..errors import UserError, nearest, suggestion
@@ -34,8 +35,8 @@ def build_classifier(
         if options.system == OURS:
             return TransEvolveForSequenceClassification(transevolve_config(options, facts))
         return PeerForSequenceClassification(_peer_config(options, facts))
-    except ValueError as error:
-        raise UserError(f"model: {error}") from error
+    except (ValueError, StrictDataclassError) as error:
+        raise UserError(f"model: {error.__cause__ or error}") from error
 
 
 def build_translator(options: ModelOptions, tokenizer: PreTrainedTokenizerFast, max_length: int) -> PreTrainedModel:
@@ -46,8 +47,8 @@ def build_translator(options: ModelOptions, tokenizer: PreTrainedTokenizerFast, 
             return TransEvolveForConditionalGeneration(transevolve_config(options, facts, is_encoder_decoder=True))
         if options.system == RIVAL:
             return MarianMTModel(_marian_config(options, facts))
-    except ValueError as error:
-        raise UserError(f"model: {error}") from error
+    except (ValueError, StrictDataclassError) as error:
+        raise UserError(f"model: {error.__cause__ or error}") from error
     hint = "; the other systems only classify" if options.system in SYSTEMS else nearest(options.system, [OURS, RIVAL])
     raise UserError(f"model.system {options.system!r} does not translate: choose {OURS} or {RIVAL}{hint}")
 

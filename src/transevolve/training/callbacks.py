@@ -25,14 +25,17 @@ class MetricsFile:
         self.path = folder / METRICS
 
     def rows(self) -> list[dict[str, Any]]:
+        """Up to the first line that is damaged."""
         if not self.path.exists():
             return []
         rows = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+        for line in self.path.read_bytes().splitlines():
             try:
-                rows.append(json.loads(line))
-            except ValueError:
+                row = json.loads(line)
+                [float(row[name]) for name in ("step", "epoch", "seconds")]
+            except (ValueError, TypeError, LookupError):
                 break
+            rows.append(row)
         return rows
 
     def forget_after(self, step: int) -> None:

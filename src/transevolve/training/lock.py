@@ -15,6 +15,8 @@ except ImportError:  # pragma: no cover - Windows
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
+    """Makes the folder if it is not there; if nothing was put into it, it is gone again afterwards."""
+    there = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ".lock"
     with open(path, "a+", encoding="utf-8") as file:
@@ -34,3 +36,6 @@ def locked(folder: Path) -> Iterator[None]:
             yield
         finally:
             file.truncate(0)
+            if not there and list(folder.iterdir()) == [path]:
+                path.unlink()
+                folder.rmdir()

@@ -9,6 +9,7 @@ import yaml
 
 from ..errors import UserError, nearest, quoted
 from ..options import build_parser
+from ..plain_yaml import load_plain
 from .options import Recipe
 
 PACKAGED = Path(__file__).parents[1] / "recipes"
@@ -46,12 +47,12 @@ def read_settings(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST:
             raise UserError(f"{path} has {path.stat().st_size:,} bytes: that is no recipe")
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = load_plain(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text (byte {error.start})") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from transformers import PreTrainedModel
 
+from ..errors import UserError
 from ..machine import commit, device_name, load_average, versions
+from ..shapes import fits, read_json
 from ..tasks import TextData, task_of
 from .options import Recipe
 from .scoring import Classification
@@ -83,6 +85,15 @@ class Result:
             machine=machine,
             data=data.report.as_dict(),
         )
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """What a results.json holds; one line if it is not what a training writes."""
+    content = read_json(path)
+    wrong = next((n for n, kind in get_type_hints(Result).items() if n in content and not fits(content[n], kind)), None)
+    if wrong is not None:
+        raise UserError(f"{path} is damaged: its {wrong!r} is not what a training writes")
+    return content
 
 
 def machine_facts(device: torch.device) -> dict[str, str]:

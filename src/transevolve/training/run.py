@@ -1,9 +1,10 @@
 """A run folder: where things are in it, and how a model is read from it. Only safetensors and JSON are read."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
@@ -22,6 +23,7 @@ from .storage import check_manifest, write_manifest
 CHECKPOINTS = "checkpoints"
 RECIPE = "recipe.yaml"
 RESULTS = "results.json"
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 NOT_MODEL = (
     "optimizer",
     "scheduler",
@@ -62,27 +64,46 @@ def load_run_model(folder: Path) -> PreTrainedModel:
     return load_model(folder)
 
 
+@contextmanager
+def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
+    """One line for a folder with sums that are right and contents that are not.
+
+    Four libraries read them, and what these raise has no common class.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{folder} does not load: {reason}{hint}") from error
+
+
 def load_model(folder: Path) -> PreTrainedModel:
     """The model of a folder that has been checked: a run's, or a checkpoint's."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    try:
+    with load_errors(folder):
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForSequenceClassification
         model = kind.from_pretrained(folder, config=config, trust_remote_code=False, use_safetensors=True)
-    except (ValueError, OSError, KeyError, TypeError, SafetensorError) as error:
-        raise UserError(f"{folder} does not load: {' '.join(str(error).split())}") from error
     return model.eval()
 
 
 def class_names(model: PreTrainedModel) -> list[str]:
     """A classifier's classes, in the order of its logits."""
     names = model.config.id2label or {}
-    return [names[number] for number in range(len(names))]
+    if sorted(names) != list(range(len(names))) or len(names) != model.config.num_labels:
+        raise UserError(f"{model.name_or_path} does not load: its classes are not numbered from 0")
+    return [str(names[number]) for number in range(len(names))]
 
 
 def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    for name in TOKENIZER:
+        if not (folder / name).is_file():
+            raise UserError(f"{folder / name} is missing: the folder is damaged")
+    with load_errors(folder):
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
 def load_run_recipe(folder: Path) -> Recipe:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
+from transformers.trainer import TRAINER_STATE_NAME
 
 from ..errors import UserError
 from ..tasks import TextData, load_data
@@ -22,14 +23,15 @@ from .lock import locked
 from .memory import parts_within
 from .options import Recipe
 from .recipe import read_settings, recipe_yaml
-from .report import CURVES, Result, machine_facts, write_curves
-from .run import CHECKPOINTS, RECIPE, RESULTS, load_run_model, publish_model
-from .storage import PARTIAL, DamagedFolder, check_manifest, newest_whole, write_atomically
+from .report import CURVES, Result, machine_facts, read_results, write_curves
+from .run import CHECKPOINTS, RECIPE, RESULTS, load_errors, load_run_model, publish_model
+from .storage import PARTIAL, check_manifest, newest_whole, write_atomically
 from .trainer import EvolveTrainer
 
 INCONSEQUENTIAL = {"output", "training.keep", "training.log_steps", "training.workers", "training.threads"}
 INCONSEQUENTIAL |= {"training.tensorboard", "data.cache"}
 LARGEST_DEFAULT_BATCH = 4096
+REMOVE_IT = "; remove it, and the same command goes on from the one before"
 
 
 class Interrupted(Exception):
@@ -48,7 +50,7 @@ def train(recipe: Recipe, command: str) -> Result:
     with ExitStack() as held:
         if state.is_main_process:
             held.enter_context(locked(folder))
-            claim(folder, recipe)
+            refuse_another(folder, recipe)
         finished = read_result(folder)
         if finished is not None:
             if state.is_main_process:
@@ -89,6 +91,8 @@ class Run:
         checkpoint = self.folder / CHECKPOINTS / f"checkpoint-{best_step}"
         if self.state.is_main_process:
             publish_model(checkpoint, self.folder)
+            count = sum(len(part) for part in (self.data.validation, self.data.test) if part is not None)
+            say(f"scoring the model of step {best_step:,} on {count:,} rows of validation and test")
         self.state.wait_for_everyone()
         model = load_run_model(self.folder).to(self.state.device)
         self.check_reloaded(self.job.score(model, "validation"), best_step, metrics)
@@ -106,6 +110,8 @@ class Run:
         set_seed(self.training.seed)
         model = self.job.build()
         batches = self.batches(model)
+        if self.state.is_main_process:
+            write_atomically(self.folder / RECIPE, recipe_yaml(self.recipe))
         asked = StopWhenAsked()
         callbacks: list[Any] = [asked]
         if self.state.is_main_process:
@@ -127,8 +133,18 @@ class Run:
             callbacks=callbacks,
         )
         resumed = self.newest_checkpoint(checkpoints)
+        if resumed is not None:
+            with load_errors(resumed, REMOVE_IT):
+                stopped = stopped_early(resumed, self.training.patience)
+            if stopped is not None:
+                return stopped
         try:
             trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
+        except Exception as error:
+            if resumed is None or trainer.stepped:
+                raise
+            with load_errors(resumed, REMOVE_IT):
+                raise error
         finally:
             asked.release()
             for callback in callbacks:
@@ -189,6 +205,14 @@ class Run:
             )
 
 
+def stopped_early(checkpoint: Path, patience: int) -> int | None:
+    """The best step of a training that had run out of patience when this checkpoint was written; else None."""
+    state = json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+    kept = state["stateful_callbacks"].get(EarlyStoppingCallback.__name__, {}).get("attributes", {})
+    out_of_patience = patience and kept.get("early_stopping_patience_counter", 0) >= patience
+    return state["best_global_step"] if out_of_patience else None
+
+
 def default_tokens(lengths: list[int]) -> int:
     """A batch small enough that an epoch has a hundred steps, but of at least eight rows."""
     return min(LARGEST_DEFAULT_BATCH, max(sum(lengths) // 100, 8 * max(lengths)))
@@ -200,8 +224,8 @@ def default_output(recipe: Recipe) -> str:
     return f"runs/{recipe.data.task}-{name}-{recipe.training.seed}"
 
 
-def claim(folder: Path, recipe: Recipe) -> None:
-    """Writes the recipe into a new folder; in an old one, it must be the same training."""
+def refuse_another(folder: Path, recipe: Recipe) -> None:
+    """A folder that is not empty must hold the same training."""
     path = folder / RECIPE
     if path.exists():
         before, now = flat(read_settings(path)), flat(asdict(recipe))
@@ -214,7 +238,6 @@ def claim(folder: Path, recipe: Recipe) -> None:
             )
     elif any(p.name != ".lock" for p in folder.iterdir()):
         raise UserError(f"{folder} is not empty and not a run: choose another --output")
-    write_atomically(path, recipe_yaml(recipe))
 
 
 def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -225,9 +248,9 @@ def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def read_result(folder: Path) -> Result | None:
-    """The result of a finished run; None if it is not finished or its model is damaged."""
+    """The result of a finished run; None if it is not finished, or if the model or what is told of it is damaged."""
     try:
         check_manifest(folder)
-        return Result(**json.loads((folder / RESULTS).read_text(encoding="utf-8")))
-    except (DamagedFolder, OSError, ValueError, TypeError):
+        return Result(**read_results(folder / RESULTS))
+    except (UserError, TypeError):
         return None

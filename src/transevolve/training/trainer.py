@@ -23,7 +23,7 @@ class EvolveTrainer(Trainer):
     """What differs from the Trainer: batches, optimizer, schedule, scoring, and how checkpoints are written.
 
     `score(model)` gives the validation metrics; it is called by all processes. `loss` is None for models that compute
-    their own.
+    their own. `stepped` tells whether training has begun, and a checkpoint has been read.
     """
 
     model: PreTrainedModel
@@ -53,6 +53,7 @@ class EvolveTrainer(Trainer):
         )
         self.remove_callback(PrinterCallback)
         self.options, self.batches, self.score = options, batches, score
+        self.stepped = False
         start = model.config.decoder_start_token_id if model.config.is_encoder_decoder else None
         self.collate = Collator(tokenizer.pad_token_id or 0, start)
 
@@ -83,6 +84,7 @@ class EvolveTrainer(Trainer):
         return self.lr_scheduler
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        self.stepped = True
         loss = super().training_step(model, inputs, num_items_in_batch)
         if loss.device.type == "cpu" and not math.isfinite(loss.item()):
             raise self._not_finite(loss.item())
@@ -128,6 +130,7 @@ class EvolveTrainer(Trainer):
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
                 publish(final / PARTIAL / name, final / name)
+                (final / PARTIAL).rmdir()
         if self.args.should_save:
             best = self.state.best_global_step
             rotate(final, self.options.keep, set() if best is None else {best})

@@ -1,0 +1,71 @@
+"""Whatever is typed, and whatever stands in a recipe: it is done, or one line says why not, and nothing is left."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hardening.campaign import Verdict, campaign
+from hardening.commands import commands, look, wrong
+from hardening.door import Unacceptable, call, call_process, require_tidy
+from hardening.nonsense import TYPED
+from hardening.recipes import draw_recipe, draw_sweep
+from hardening.runs import Runs
+from transevolve.training.recipe import known_keys
+
+CHUNK = 1000
+NETWORK = ("data.hub", "data.hub_config")
+
+
+def attempt(runs: Runs, call, draw: random.Random) -> Verdict:
+    """In an empty folder: words, flags on data that are not there, a recipe, or a sweep."""
+    kind = draw.random()
+    for path in Path().iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if kind < 0.35:
+        return attempt_words(runs, call, draw)
+    if kind < 0.65:
+        return attempt_flags(call, draw)
+    sweep = kind > 0.9
+    Path("file.yaml").write_bytes(draw_sweep(draw) if sweep else draw_recipe(draw))
+    words = ["sweep", "file.yaml"] if sweep else ["train", "file.yaml", "--data.path=nowhere", "--output=out"]
+    return refused(call, words)
+
+
+def attempt_words(runs: Runs, call, draw: random.Random) -> Verdict:
+    command = draw.choice(commands(runs))
+    words = command.words if draw.random() < 0.03 else wrong(draw, command.words)
+    answer = call(words)
+    look(command, words, answer, Path())
+    return "right" if answer.code == 0 else "error"
+
+
+def attempt_flags(call, draw: random.Random) -> Verdict:
+    keys = [key for key in known_keys() if key not in NETWORK]
+    flags = [f"--{draw.choice(keys)}={draw.choice(TYPED)}" for _ in range(draw.randint(1, 4))]
+    return refused(call, ["train", *flags, "--data.task=files", "--data.path=nowhere", "--output=out"])
+
+
+def refused(call, words: list[str]) -> Verdict:
+    """There are no data, so that whatever else is wrong, the command must fail and leave nothing."""
+    answer = call(words)
+    require_tidy(Path())
+    if answer.code != 2 or Path("out").exists():
+        raise Unacceptable(f"{answer.code}, {answer.told}: out is {'' if Path('out').exists() else 'not '}there")
+    return "error"
+
+
+def test_commands(request, runs, sandbox):
+    campaign(request, "command", range(200), lambda draw: attempt(runs, call, draw))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 10_000, CHUNK))
+def test_many_commands(request, runs, sandbox, first):
+    campaign(request, "command", range(first, first + CHUNK), lambda draw: attempt(runs, call, draw))
+
+
+@pytest.mark.slow
+def test_commands_of_processes(request, runs, sandbox):
+    campaign(request, "command", range(100), lambda draw: attempt(runs, call_process, draw))

@@ -1,0 +1,123 @@
+"""What bad input has found so far, each by itself."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hardening.door import call
+from hardening.nonsense import BOMB, DEEP, MERGED
+from hardening.runs import TINY, Runs
+from transevolve.training.storage import MANIFEST, write_manifest
+
+RECIPES = {
+    "a key twice": ("training: {epochs: 1, epochs: 2}", "line 1: not valid YAML: 'epochs' stands here twice"),
+    "a section twice": ("training: {epochs: 1}\ntraining: {seed: 2}", "line 2"),
+    "an alias of billions": ("model:\n  settings:\n" + BOMB.replace("\n", "\n    ").join(["    ", ""]), "an alias"),
+    "a merge of billions": ("model:\n  settings:\n" + MERGED.replace("\n", "\n    ").join(["    ", ""]), "an alias"),
+    "brackets without end": (f"model: {{settings: {DEEP}}}", "brackets"),
+    "lists without end": ("model:\n  settings:\n    " + "- " * 20_000, "nests too deeply"),
+    "brackets as a number": (f'training: {{epochs: "{DEEP}"}}', "brackets"),
+    "no time": ("training: {epochs: !!timestamp x}", "not valid YAML"),
+    "a number beyond numbers": ("training: {lr_max: " + "9" * 400 + "}", "is not a number"),
+    "a NUL": ('data: {text: "\\0"}', "holds a NUL"),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), RECIPES.values(), ids=RECIPES)
+def test_recipes(content, told, sandbox):
+    Path("r.yaml").write_text(content)
+    assert told in (call(["train", "r.yaml", "--data.path=nowhere", "--output=out"]).told or "")
+    assert not Path("out").exists()
+
+
+def test_a_mistake_in_the_data_does_not_take_the_folder(runs, sandbox):
+    assert call(["train", "--data.path=nowhere", *TINY, "--output=out"]).code == 2
+    assert not Path("out").exists()
+    assert call(["train", f"--data.path={runs.table}", *TINY, "--model.hidden_size=7", "--output=out"]).code == 2
+    assert not Path("out").exists()
+
+
+def test_an_argument_of_nothing(sandbox):
+    assert "unexpected argument ''" in (call(["systems", ""]).told or "")
+
+
+def test_a_sweep_of_failures_ends_in_one_line(sandbox, monkeypatch):
+    monkeypatch.setattr("transevolve.bench.sweep.train_case", lambda *args: "no luck")
+    Path("s.yaml").write_text("recipe: demo\nrows: [{training.epochs: 1}]\n")
+    assert call(["sweep", "s.yaml", "--output=out"]).told == "no case could be trained; the first one: no luck"
+    Path("s.yaml").write_text("recipe: demo\n1: 2\n")
+    assert "unknown key 1" in (call(["sweep", "s.yaml"]).told or "")
+
+
+def test_a_byte_order_mark_is_no_text(runs, sandbox):
+    assert call(["predict", str(runs.words)], b"\xef\xbb\xbf").lines == []
+
+
+def test_as_many_lines_as_asked_for(runs, sandbox):
+    words = ["translate", str(runs.translator), "--beam=2", "--n_best=2", "--extra_length=2"]
+    assert len(call(words, b"one two\n\nthree\n").lines) == 6
+
+
+def test_a_closed_input(runs, sandbox, monkeypatch):
+    monkeypatch.setattr(io, "TextIOWrapper", _closed_input(io.TextIOWrapper))
+    assert "standard input is closed" in (call(["predict", str(runs.words)]).told or "")
+
+
+def _closed_input(wrapper: type):
+    def wrap(stream, **settings):
+        return wrapper(stream, **settings) if "errors" in settings else None
+
+    return wrap
+
+
+def test_a_damaged_page_of_parquet(runs, sandbox):
+    pq.write_table(pa.table({"text": [f"{i} {i}" for i in range(99)]}), "d.parquet", compression="snappy")
+    content = Path("d.parquet").read_bytes()
+    Path("d.parquet").write_bytes(content[:30] + bytes(40) + content[70:])
+    assert "damaged" in (call(["predict", str(runs.words), "--file=d.parquet"]).told or "")
+
+
+def retyped(origin: Path, file: str, **values) -> None:
+    """A copy of a run with values of a JSON file changed, and its sums corrected."""
+    shutil.copytree(origin, "run")
+    path = Path("run") / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    write_manifest(Path("run"), json.loads(Path("run", MANIFEST).read_text())["sha256"])
+
+
+def test_labels_stay_in_their_field(runs, sandbox):
+    retyped(runs.words, "config.json", id2label={"0": "a\tb", "1": "c\nd"}, label2id={"a\tb": 0, "c\nd": 1})
+    (line,) = call(["predict", "run", "great"]).lines
+    assert line.split("\t")[0] in ("a b", "c d")
+
+
+DAMAGED = {
+    "classes without numbers": ("config.json", {"id2label": {"0": "a", "7": "b"}}, ["predict", "run", "x"]),
+    "a shape that is none": (
+        "config.json",
+        {"intermediate_size": {}},
+        ["export", "run", "--format=hf", "--output=out"],
+    ),
+    "parameters that are none": ("results.json", {"parameters": "x"}, ["report", "run", "--output=out.html"]),
+    "scores that are none": ("results.json", {"validation": 3}, ["export", "run", "--format=hf", "--output=out"]),
+    "confusion": ("validation.evaluation.json", {"confusion": [[1]]}, ["report", "run", "--output=out.html"]),
+    "a tokenizer": ("tokenizer.json", {"model": 3}, ["predict", "run", "x"]),
+}
+
+
+@pytest.mark.parametrize(("file", "values", "words"), DAMAGED.values(), ids=DAMAGED)
+def test_damage_with_right_sums(file, values, words, runs: Runs, sandbox):
+    retyped(runs.words, file, **values)
+    assert call(words).code == 2
+    assert not any(Path().glob("out*"))
+
+
+def test_an_evaluation_that_fails_leaves_no_folder(runs, sandbox):
+    Path("d.csv").write_text("comment,verdict\nx,unheard-of\n")
+    assert call(["evaluate", str(runs.words), "--file=d.csv", "--output=out"]).code == 2
+    assert not Path("out").exists()
