@@ -24,3 +24,15 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Counts of the inputs that tests/hardening tried; of a parallel run, only this conftest sees the reports."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    told = [
+        value for report in reports for name, value in getattr(report, "user_properties", []) if name == "hardening"
+    ]
+    if told:
+        terminalreporter.section("hardening")
+        for line in dict.fromkeys(told):
+            terminalreporter.write_line(line)

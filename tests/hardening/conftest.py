@@ -1,4 +1,4 @@
-"""Small trained runs to put bad input into, a folder to work in, and the counts at the end."""
+"""Small trained runs to put bad input into, and a folder to work in."""
 
 from pathlib import Path
 
@@ -22,14 +22,3 @@ def sandbox(tmp_path, monkeypatch, unchecked) -> Path:
     """The working folder: what a command writes by a relative name stays in it."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def pytest_terminal_summary(terminalreporter) -> None:
-    reports = [report for found in terminalreporter.stats.values() for report in found]
-    told = [
-        value for report in reports for name, value in getattr(report, "user_properties", []) if name == "hardening"
-    ]
-    if told:
-        terminalreporter.section("hardening")
-        for line in dict.fromkeys(told):
-            terminalreporter.write_line(line)
