@@ -11,7 +11,7 @@ from hardening.nonsense import TYPED, rearranged, typo
 from hardening.runs import LABELS, TINY, Runs
 from transevolve.training.storage import check_manifest
 
-SMALL_BENCH = "--lengths 8 --batch 1 --systems fullFF-1 --threads 1 --output out --repeats 1"
+SMALL_BENCH = ("--lengths=8", "--batch=1", "--systems", "fullFF-1", "--threads=1", "--output=out", "--repeats=1")
 # Numbers that make right settings take long or fill the memory, and names that reach for the network.
 UNTOUCHED = (
     "epochs",
@@ -28,11 +28,15 @@ UNTOUCHED += ("workers", "threads", "compile", "memory", "deepspeed", "lengths",
 
 @dataclass(frozen=True)
 class Command:
-    """Words that succeed, and a look at what they wrote and said; `written` is the path that it all goes to."""
+    """Words that succeed, and a look at what they wrote and said; `written` is the path that it all goes to.
+
+    `always` comes last, whatever happens to the words: what keeps a benchmark small, or from running at all.
+    """
 
     words: list[str]
     look: Callable[[Answer], bool]
     written: str | None = None
+    always: tuple[str, ...] = ()
 
 
 def commands(runs: Runs) -> list[Command]:
@@ -59,9 +63,9 @@ def commands(runs: Runs) -> list[Command]:
         Command(["recipes", "cpu/agnews"], _spoke),
         Command(["systems"], _spoke),
         Command(["sweep", "no/such", "--output", "out", "--set", "training.epochs=none"], _never),
-        Command(["bench", "speed", *SMALL_BENCH.split(), "--warmup", "0"], _spoke),
-        Command(["bench", "decode", "--systems", "no-such-system", "--output", "out"], _never),
-        Command(["bench", "memory", "--systems", "transformer", "--lengths", "0", "--output", "out"], _never),
+        Command(["bench", "speed", *SMALL_BENCH, "--warmup", "0"], _spoke, always=SMALL_BENCH),
+        Command(["bench", "decode", "--systems", "fullFF-1", "--output", "out"], _never, always=("--device=none",)),
+        Command(["bench", "memory", "--systems", "transformer", "--output", "out"], _never, always=("--device=none",)),
         Command(["doctor", "--batch", "1"], _spoke),
     ]
 

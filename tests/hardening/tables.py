@@ -45,6 +45,7 @@ def draw_file(draw: random.Random, formats: tuple[str, ...] = FORMATS) -> File:
     rows = draw_rows(draw)
     values = [value for row in rows for value in row.values()]
     plain = all(isinstance(value, str) and value.strip() and "\r" not in value for value in values)
+    plain = plain and "third" not in values
     content, right = WRITERS[kind](draw, rows), plain and kind != "txt"
     if draw.random() < 0.6:
         content, right = draw.choice(HARMS)(draw, content), False

@@ -104,7 +104,7 @@ def require_accepted(file: File, answer: Answer) -> None:
 
 
 def test_files(request, runs, sandbox):
-    campaign(request, "file", range(150), lambda draw: attempt(runs, call, draw))
+    campaign(request, "file", range(80), lambda draw: attempt(runs, call, draw))
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def undamaged(runs: Runs, door: str) -> str:
 
 
 def test_folders(request, runs, sandbox):
-    campaign(request, "folder", range(60), lambda draw: attempt(runs, call, draw))
+    campaign(request, "folder", range(30), lambda draw: attempt(runs, call, draw))
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def attempt(runs: Runs, call, draw: random.Random) -> Verdict:
 
 
 def test_streams(request, runs, sandbox):
-    campaign(request, "stream", range(150), lambda draw: attempt(runs, call, draw))
+    campaign(request, "stream", range(80), lambda draw: attempt(runs, call, draw))
 
 
 @pytest.mark.slow
