@@ -23,8 +23,8 @@ def folder(tmp_path):
 def test_one_table_over_rows_and_seeds(folder, capsys):
     (folder / "sweep.yaml").write_text(
         f"recipe: {folder / 'tiny.yaml'}\n"
-        "rows:\n  - {model.variant: fullFF-1}\n  - {model.num_attention_heads: 3}\n"
-        "seeds: [0, 1]\n"
+        "rows:\n  - {model.variant: fullFF-1, seeds: [0, 1]}\n  - {model.num_attention_heads: 3}\n"
+        "seeds: [0]\n"
     )
     out = folder / "out"
     assert main(["sweep", str(folder / "sweep.yaml"), "--output", str(out)]) == 0
@@ -45,6 +45,8 @@ BAD = {
     "unknown setting": ("recipe: demo\nrows: [{model.varant: fullFF-1}]", "did you mean 'model.variant'?"),
     "no recipe": ("rows: []", "'recipe' must name"),
     "unknown recipe": ("recipe: demmo", "did you mean 'demo'?"),
+    "seeds that are words": ("recipe: demo\nseeds: [one]", "whole numbers, got ['one']"),
+    "a row's seeds that are no list": ("recipe: demo\nrows: [{seeds: 3}]", "whole numbers, got 3"),
     "a grid without a list": ("recipe: demo\ngrid: {training.seed: 3}", "needs a list"),
 }
 

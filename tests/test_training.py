@@ -1,6 +1,7 @@
 """From a file to a trained model, through the command line."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,26 @@ def test_what_another_system_does_not_use_is_told(csv, tmp_path, capsys):
 def test_trains_with(csv, tmp_path, more):
     assert train(*training_of(csv, tmp_path / "run", "--training.epochs=1", *more)) == 0
     assert result(tmp_path / "run")["validation"]["accuracy"] >= 0
+
+
+def test_writes_for_tensorboard_on_request(csv, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = tmp_path / "run"
+    assert train(*training_of(csv, run, "--training.epochs=1", "--training.tensorboard=true")) == 0
+    events = EventAccumulator(str(run / "tensorboard"))
+    events.Reload()
+    assert [point.value for point in events.Scalars("eval/accuracy")] == [
+        pytest.approx(row["accuracy"]) for row in result(run)["epochs"]
+    ]
+
+
+@pytest.mark.skipif(find_spec("deepspeed") is not None, reason="DeepSpeed is installed here")
+def test_a_missing_package_is_named(csv, tmp_path, capsys):
+    (tmp_path / "zero2.json").write_text("{}")
+    assert train(*training_of(csv, tmp_path / "run", f"--training.deepspeed={tmp_path / 'zero2.json'}")) == 2
+    assert "pip install deepspeed" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 BAD = {

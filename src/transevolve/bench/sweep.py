@@ -18,11 +18,13 @@ from ..training.storage import write_atomically
 
 KEYS = ("recipe", "settings", "rows", "grid", "seeds", "output")
 INTERRUPTED = 130
+ROW_SEEDS = "seeds"
+MOST_CURVES = 8
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep file: `rows` (settings that go together) times `grid` (a list a key) times `seeds`."""
+    """A sweep file: `rows` (settings that go together) times `grid` (a list a key) times `seeds` (or the row's own)."""
 
     recipe: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -31,10 +33,15 @@ class Sweep:
     seeds: list[int] = field(default_factory=lambda: [0])
     output: str | None = None
 
-    def cases(self) -> list[dict[str, Any]]:
+    def cases(self) -> list[tuple[dict[str, Any], list[int]]]:
+        """The settings of each case, and its seeds."""
         products = itertools.product(*self.grid.values())
         chosen = [dict(zip(self.grid, values, strict=True)) for values in products]
-        return [{**row, **more} for row in self.rows for more in chosen]
+        return [({**settings_of(row), **more}, row.get(ROW_SEEDS, self.seeds)) for row in self.rows for more in chosen]
+
+
+def settings_of(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != ROW_SEEDS}
 
 
 @dataclass
@@ -59,14 +66,15 @@ def read_sweep(path: Path) -> Sweep:
     for name, kind in shapes:
         if not isinstance(getattr(sweep, name), kind) or (kind is list and not getattr(sweep, name)):
             raise UserError(f"{path}: {name!r} must be a {'list' if kind is list else 'mapping'}, not empty")
-    if not all(isinstance(seed, int) for seed in sweep.seeds):
-        raise UserError(f"{path}: 'seeds' must be whole numbers")
     if not all(isinstance(values, list) and values for values in sweep.grid.values()):
         raise UserError(f"{path}: every key of 'grid' needs a list of values")
     if not all(isinstance(row, dict) for row in sweep.rows):
         raise UserError(f"{path}: every row must be a mapping such as {{model.variant: fullFF-1}}")
+    for seeds in [sweep.seeds, *(row[ROW_SEEDS] for row in sweep.rows if ROW_SEEDS in row)]:
+        if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
+            raise UserError(f"{path}: 'seeds' must be a list of whole numbers, got {seeds!r}")
     known = known_keys()
-    for key in [*sweep.settings, *(key for row in sweep.rows for key in row), *sweep.grid]:
+    for key in [*sweep.settings, *(key for row in sweep.rows for key in settings_of(row)), *sweep.grid]:
         if key not in known:
             raise UserError(f"{path}: unknown setting {key!r}{nearest(str(key), known)}")
     return sweep
@@ -76,9 +84,9 @@ def run_sweep(sweep: Sweep, folder: Path, extra: list[str]) -> list[Outcome]:
     """Trains what is not trained yet, one after another; a case that fails does not stop the rest."""
     outcomes = []
     cases = sweep.cases()
-    for number, settings in enumerate(cases, start=1):
+    for number, (settings, seeds) in enumerate(cases, start=1):
         outcome = Outcome(settings)
-        for seed in sweep.seeds:
+        for seed in seeds:
             run = folder / "runs" / f"{slug(settings)}-seed{seed}"
             print(f"[{number}/{len(cases)}] {title(settings)}, seed {seed}: {run}", file=sys.stderr, flush=True)
             error = train_case(sweep, settings, seed, run, extra)
@@ -174,7 +182,7 @@ def most_frequent(outcomes: list[Outcome]) -> float | None:
 
 
 def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> None:
-    """Validation against the first key of the grid; where there is no grid, against the epoch."""
+    """Validation against the first key of the grid; without one against the epoch, or for many cases side by side."""
     done = [outcome for outcome in outcomes if outcome.results]
     if not done:
         return
@@ -184,15 +192,28 @@ def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     metric = done[0].results[0]["selected_by"]
-    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    key, lines = _over_grid(sweep, done, metric) if sweep.grid else ("epoch", _over_epochs(done, metric))
-    for name, points in lines.items():
-        axis.plot([x for x, _ in points], [y for _, y in points], "o-", label=name)
-    axis.set(xlabel=key, ylabel=f"validation {metric}")
+    many = len(done) > MOST_CURVES and not sweep.grid
+    figure, axis = plt.subplots(figsize=(7, 0.3 * len(done) + 1 if many else 4.5), layout="constrained")
+    if many:
+        done.sort(key=lambda outcome: _validation(outcome, metric))
+        for height, outcome in enumerate(done):
+            scores = [result["validation"][metric] for result in outcome.results]
+            axis.plot(scores, [height] * len(scores), "o", alpha=0.7)
+        axis.set(xlabel=f"validation {metric}, a dot a seed", yticks=range(len(done)))
+        axis.set_yticklabels([title(outcome.settings) for outcome in done])
+    else:
+        key, lines = _over_grid(sweep, done, metric) if sweep.grid else ("epoch", _over_epochs(done, metric))
+        for name, points in lines.items():
+            axis.plot([x for x, _ in points], [y for _, y in points], "o-", label=name)
+        axis.set(xlabel=key, ylabel=f"validation {metric}")
+        axis.legend()
     axis.grid(alpha=0.3)
-    axis.legend()
     figure.savefig(path, dpi=130)
     plt.close(figure)
+
+
+def _validation(outcome: Outcome, metric: str) -> float:
+    return statistics.fmean(result["validation"][metric] for result in outcome.results)
 
 
 def _over_grid(sweep: Sweep, done: list[Outcome], metric: str) -> tuple[str, dict[str, list[tuple[Any, float]]]]:
@@ -200,8 +221,7 @@ def _over_grid(sweep: Sweep, done: list[Outcome], metric: str) -> tuple[str, dic
     lines: dict[str, list[tuple[Any, float]]] = {}
     for outcome in done:
         name = title({k: value for k, value in outcome.settings.items() if k != key})
-        score = statistics.fmean(r["validation"][metric] for r in outcome.results)
-        lines.setdefault(name, []).append((str(outcome.settings[key]), score))
+        lines.setdefault(name, []).append((str(outcome.settings[key]), _validation(outcome, metric)))
     return key, lines
 
 

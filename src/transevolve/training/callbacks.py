@@ -48,6 +48,14 @@ class MetricsFile:
             file.write(json.dumps(row) + "\n")
 
 
+def tensorboard(folder: Path) -> TrainerCallback:
+    """Hugging Face's own callback, writing where the run is and not among its checkpoints."""
+    from torch.utils.tensorboard import SummaryWriter
+    from transformers.integrations import TensorBoardCallback
+
+    return TensorBoardCallback(SummaryWriter(str(folder)))
+
+
 class Recorder(TrainerCallback):
     """Writes `metrics.jsonl` and shows progress; only in the process that writes."""
 

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,12 @@ def check_training(options: TrainingOptions) -> None:
         raise UserError("training.fsdp needs several processes: start with torchrun --nproc-per-node N -m transevolve")
 
 
+def check_packages(options: TrainingOptions) -> None:
+    for name, wanted in (("tensorboard", options.tensorboard), ("deepspeed", options.deepspeed)):
+        if wanted and find_spec(name) is None:
+            raise UserError(f"training.{name} needs the package {name}: pip install {name}")
+
+
 def training_arguments(
     options: TrainingOptions, folder: Path, parts: int, metric: str, wrapped: list[str]
 ) -> TrainingArguments:
@@ -76,7 +83,7 @@ def training_arguments(
         "metric_for_best_model": f"eval_{metric}",
         "greater_is_better": metric != "loss",
         "restore_callback_states_from_checkpoint": True,
-        "report_to": ["tensorboard"] if options.tensorboard else [],
+        "report_to": [],
         "remove_unused_columns": False,
         "disable_tqdm": True,
         "use_cpu": on_cpu,

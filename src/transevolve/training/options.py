@@ -94,7 +94,7 @@ class TrainingOptions:
         extra_length: How many tokens longer than its source a translation may be.
         workers: Processes that prepare batches.
         threads: Threads to compute with; 0 leaves it to PyTorch.
-        tensorboard: Write TensorBoard files too.
+        tensorboard: Write TensorBoard's files too, into the run's folder `tensorboard`.
         fsdp: Shard the model over processes (FSDP2).
         deepspeed: A DeepSpeed configuration file.
     """

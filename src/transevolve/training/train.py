@@ -16,8 +16,8 @@ from ..errors import UserError
 from ..tasks import TextData, load_data
 from .batching import Batches, Rows
 from .build import unused
-from .callbacks import MetricsFile, Recorder, StopWhenAsked, say
-from .engine import check_training, training_arguments
+from .callbacks import MetricsFile, Recorder, StopWhenAsked, say, tensorboard
+from .engine import check_packages, check_training, training_arguments
 from .jobs import job_of, resolve
 from .lock import locked
 from .memory import parts_within
@@ -30,6 +30,7 @@ from .trainer import EvolveTrainer
 
 INCONSEQUENTIAL = {"output", "training.keep", "training.log_steps", "training.workers", "training.threads"}
 INCONSEQUENTIAL |= {"training.tensorboard", "data.cache"}
+TENSORBOARD = "tensorboard"
 LARGEST_DEFAULT_BATCH = 4096
 REMOVE_IT = "; remove it, and the same command goes on from the one before"
 
@@ -42,6 +43,7 @@ def train(recipe: Recipe, command: str) -> Result:
     """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
     resolve(recipe)
     check_training(recipe.training)
+    check_packages(recipe.training)
     if recipe.training.threads:
         torch.set_num_threads(recipe.training.threads)
     folder = Path(recipe.output or default_output(recipe))
@@ -116,6 +118,8 @@ class Run:
         callbacks: list[Any] = [asked]
         if self.state.is_main_process:
             callbacks.append(Recorder(metrics, self.folder.name))
+            if self.training.tensorboard:
+                callbacks.append(tensorboard(self.folder / TENSORBOARD))
         if self.training.patience:
             callbacks.append(EarlyStoppingCallback(self.training.patience))
         checkpoints = self.folder / CHECKPOINTS
