@@ -11,7 +11,6 @@ Differs from the paper: layers are not wider than a Transformer's.
 
 from typing import Any, NamedTuple
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -21,20 +20,6 @@ from .base import Capabilities, MixerShape, SharingMixer
 from .heads import glorot_, softmax_attention, visible_keys
 from .settings import Count
 from .system import System
-
-
-class _Kept(once.OnceEvolution):
-    """`once` without drift, for values as wide as the queries."""
-
-    def __init__(self, initial: InitialCondition):
-        self.initial, self.batch = initial, initial.queries.shape[0]
-        self.dtype = torch.promote_types(initial.queries.dtype, torch.float32)
-        self.problem = once._problem(initial)
-        with torch.autocast(initial.queries.device.type, enabled=False):
-            self.w = once._weights(initial, None, self.dtype)
-            q, k = self._flat(initial.scaled_queries), self._flat(initial.head_keys)
-            self.p, self.d, *slots = once._Begin.apply(q, k, self.w, initial.depth, q.shape[-1], self.problem)
-        self.left, self.right = slots[: initial.depth], slots[initial.depth :]
 
 
 class _Fused(NamedTuple):
@@ -75,7 +60,7 @@ class LazyAttention(SharingMixer):
         batch, n, _ = x.shape
         chosen, _ = auto.explain(n, n, batch, heads, x.device.type, Settings())
         if chosen == "once":
-            return _Kept(initial)
+            return once.OnceEvolution(initial, None, part=self.shape.part)
         visible = visible_keys(n, key_padding_mask, causal, x.device)
         return _Fused(initial.scaled_queries, initial.head_keys, visible)
 

@@ -204,7 +204,11 @@ class _Mix(torch.autograd.Function):
 
 
 class OnceEvolution(Evolution):
-    def __init__(self, initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None):
+    """`part` is the width of a head's values: half of that of its queries, unless given."""
+
+    def __init__(
+        self, initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None, part: int | None = None
+    ):
         self.initial = initial
         self.batch, _, wide = initial.queries.shape
         self.dtype = torch.promote_types(initial.queries.dtype, torch.float32)
@@ -212,7 +216,7 @@ class OnceEvolution(Evolution):
         with torch.autocast(initial.queries.device.type, enabled=False):
             self.w = _weights(initial, drift, self.dtype)
             q, k = self._flat(initial.scaled_queries), self._flat(initial.head_keys)
-            part = wide // initial.heads // 2
+            part = part or wide // initial.heads // 2
             self.p, self.d, *slots = _Begin.apply(q, k, self.w, initial.depth, part, self.problem)
         self.left, self.right = slots[: initial.depth], slots[initial.depth :]
 
