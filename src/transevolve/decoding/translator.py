@@ -21,7 +21,7 @@ class Translated:
 def translate_ids(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
-    sources: Sequence[Sequence[int]],
+    sources: Sequence[Sequence[int] | np.ndarray],
     options: BeamOptions,
     batch_tokens: int = 4096,
 ) -> list[list[Translated]]:

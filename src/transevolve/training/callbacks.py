@@ -51,7 +51,7 @@ class MetricsFile:
 def tensorboard(folder: Path) -> TrainerCallback:
     """Hugging Face's own callback, writing where the run is and not among its checkpoints."""
     from torch.utils.tensorboard import SummaryWriter
-    from transformers.integrations import TensorBoardCallback
+    from transformers.integrations.integration_utils import TensorBoardCallback
 
     return TensorBoardCallback(SummaryWriter(str(folder)))
 
