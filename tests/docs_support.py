@@ -35,7 +35,7 @@ class Block(NamedTuple):
     def lines(self, program: str) -> list[list[str]]:
         """The words of each line that begins with a program's name; a line may go on after a backslash."""
         lines = self.content.replace("\\\n", " ").splitlines()
-        return [shlex.split(line) for line in lines if line.startswith(f"{program} ")]
+        return [shlex.split(line, comments=True) for line in lines if line.startswith(f"{program} ")]
 
 
 def blocks(page: Path) -> list[Block]:

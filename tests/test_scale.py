@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -40,6 +41,23 @@ def test_sharded_over_two_processes_trains_as_one(csv, tmp_path, capsys):
     assert losses(tmp_path / "sharded") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
     assert main(["predict", str(tmp_path / "sharded"), "a superb film"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("yes")
+
+
+ZERO = """{"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}, "gradient_accumulation_steps": "auto",
+"train_micro_batch_size_per_gpu": "auto"}"""
+
+
+@pytest.mark.skipif(find_spec("deepspeed") is None, reason="DeepSpeed is not installed")
+def test_deepspeed_on_two_processes_trains_as_one(csv, tmp_path, monkeypatch):
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    (tmp_path / "zero2.json").write_text(ZERO)
+    same = ["--model.dropout=0", "--training.epochs=2", "--training.save_steps=3"]
+    assert train(*training_of(csv, tmp_path / "one", *same)) == 0
+    sharded = tmp_path / "sharded"
+    zero = [*same, f"--training.deepspeed={tmp_path / 'zero2.json'}"]
+    done = launched(csv, sharded, *zero)
+    assert done.returncode == 0, done.stderr
+    assert losses(sharded) == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
 
 
 def test_a_stream_of_a_hundred_thousand_lines_takes_constant_memory(csv, tmp_path):

@@ -11,6 +11,7 @@ from transformers import TrainingArguments
 from transformers.utils import logging
 
 from ..errors import UserError
+from ..shapes import read_json
 from .options import TrainingOptions
 
 
@@ -42,8 +43,8 @@ def check_training(options: TrainingOptions) -> None:
         raise UserError(f"the paper's schedule needs training.warmup in steps, such as 1000, not {options.warmup}")
     if options.memory is not None and options.accumulation is not None:
         raise UserError("training.memory finds the accumulation: remove training.accumulation")
-    if options.deepspeed is not None and not Path(options.deepspeed).is_file():
-        raise UserError(f"training.deepspeed: no file {options.deepspeed!r}")
+    if options.deepspeed is not None:
+        read_json(Path(options.deepspeed))
     if options.fsdp and distributed_processes() == 1:
         raise UserError("training.fsdp needs several processes: start with torchrun --nproc-per-node N -m transevolve")
 
@@ -57,7 +58,10 @@ def check_packages(options: TrainingOptions) -> None:
 def training_arguments(
     options: TrainingOptions, folder: Path, parts: int, metric: str, wrapped: list[str]
 ) -> TrainingArguments:
-    """`metric` selects the model; `wrapped` are the modules that FSDP shards one by one."""
+    """`metric` selects the model; `wrapped` are the modules that FSDP shards one by one.
+
+    A DeepSpeed file that says nothing of clipping would have accelerate clip at 1.0: training.clip decides instead.
+    """
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     on_cpu = not torch.cuda.is_available()
@@ -96,7 +100,7 @@ def training_arguments(
         settings["fsdp"] = True
         settings["fsdp_config"] = {"version": 2, "transformer_layer_cls_to_wrap": wrapped}
     if options.deepspeed:
-        settings["deepspeed"] = options.deepspeed
+        settings["deepspeed"] = {"gradient_clipping": "auto"} | read_json(Path(options.deepspeed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return TrainingArguments(**settings)
