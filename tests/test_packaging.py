@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from training_support import TINY, write_csv
+from transevolve.cli import main
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ["accelerate", "datasets", "matplotlib", "pyarrow", "sacrebleu", "rich"]
+CORPORA = ["datasets", "pandas", "matplotlib", "sacrebleu"]
 
 
 def run(*command: object, **settings) -> str:
@@ -74,3 +76,11 @@ def test_installs_into_an_empty_environment(built, tmp_path, kind):
 def test_import_is_light():
     listing = f"import sys, transevolve; print([name for name in {HEAVY} if name in sys.modules])"
     assert run(sys.executable, "-c", listing).strip() == "[]"
+
+
+def test_a_prediction_reads_no_library_for_corpora(tmp_path):
+    write_csv(tmp_path / "my.csv", rows=40)
+    assert main(["train", "--data.path", str(tmp_path / "my.csv"), "--output", str(tmp_path / "run"), *TINY]) == 0
+    asked = f"from transevolve.cli import main; main(['predict', {str(tmp_path / 'run')!r}, 'a lovely film'])"
+    listing = f"import sys; {asked}; print([name for name in {CORPORA} if name in sys.modules])"
+    assert run(sys.executable, "-c", listing).splitlines()[-1] == "[]"

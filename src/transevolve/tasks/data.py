@@ -1,12 +1,14 @@
 """What a task hands to training: tokenised splits, class names, a tokenizer, and the facts about them."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
 from .options import Kind, Split
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 @dataclass
@@ -121,15 +123,15 @@ class TextData:
     were; and there are no class names.
     """
 
-    train: Dataset | None
-    validation: Dataset | None
-    test: Dataset | None
+    train: "Dataset | None"
+    validation: "Dataset | None"
+    test: "Dataset | None"
     labels: list[str]
     tokenizer: PreTrainedTokenizerFast
     report: DataReport
     kind: Kind = "classification"
 
-    def split(self, name: Split) -> Dataset | None:
+    def split(self, name: Split) -> "Dataset | None":
         return getattr(self, name)
 
 

@@ -3,14 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import UserError
 from .tokenizers import FIRST_BYTE
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 BATCH = 1024
 
@@ -36,12 +39,12 @@ class Encoded:
         """Lists of ids on the same memory."""
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
 
-    def dataset(self, classes: np.ndarray) -> Dataset:
+    def dataset(self, classes: np.ndarray) -> "Dataset":
         columns = {"input_ids": self.column(), "labels": pa.array(classes), "length": _int32(self.lengths)}
         return _dataset(columns, self.ids, self.offsets, classes)
 
 
-def pair_dataset(sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> Dataset:
+def pair_dataset(sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> "Dataset":
     """Sources as `input_ids`, targets as `labels`, the longer of both as `length`, and columns of text."""
     longer = np.maximum(sources.lengths, targets.lengths)
     columns = {"input_ids": sources.column(), "labels": targets.column(), "length": _int32(longer)}
@@ -54,8 +57,10 @@ def _int32(values: np.ndarray) -> pa.Array:
     return pa.array(values.astype(np.int32))
 
 
-def _dataset(columns: dict[str, pa.Array], *content: np.ndarray | bytes) -> Dataset:
+def _dataset(columns: dict[str, pa.Array], *content: np.ndarray | bytes) -> "Dataset":
     """The columns; their fingerprint is given because the library's own way copies all of them."""
+    from datasets import Dataset
+
     digest = blake2b(digest_size=8)
     for part in content:
         digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(part))

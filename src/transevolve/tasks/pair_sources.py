@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ..errors import UserError, quoted
 from .files import SPLIT_NAMES
-from .hub import hub_tables
 from .options import SPLITS, DataOptions, Split
 from .pairs import Pairs, read_pairs, require_languages, table_languages, table_pairs
 
@@ -65,6 +64,8 @@ def _require_one_origin(options: DataOptions) -> None:
 
 
 def _hub_source(options: DataOptions) -> PairSource:
+    from .hub import hub_tables
+
     tables = hub_tables(options)
     there = table_languages(tables["train"])
     languages = require_languages(options.source_lang, options.target_lang, there, f"data.hub {options.hub!r}")

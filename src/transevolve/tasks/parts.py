@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import UserError
@@ -14,6 +14,9 @@ from .labels import in_order
 from .options import Split
 from .rows import Rows
 from .splitting import single_row_classes, stratified_cut, stratified_sample
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 DEFAULT_SHARE = 0.1
 
@@ -79,7 +82,7 @@ def sampled(part: Part, wanted: int | None, seed: int, split: Split) -> Part:
 
 def encode_part(
     part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int
-) -> tuple[Dataset, SplitFacts]:
+) -> tuple["Dataset", SplitFacts]:
     encoded = encode(tokenizer, part.rows.texts, max_length, part.rows.where)
     counts = np.bincount(part.classes, minlength=len(names)).tolist()
     facts = SplitFacts(

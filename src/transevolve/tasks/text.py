@@ -8,7 +8,6 @@ from transformers import PreTrainedTokenizerFast
 from ..errors import UserError
 from .data import DataReport, TextData
 from .files import file_source
-from .hub import hub_source
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .parts import Part, class_names, cut_description, cut_validation, encode_part, sampled, validation_share
 from .rows import Rows, class_indices
@@ -79,6 +78,8 @@ class TextTask:
         if options.path is not None and options.hub is not None:
             raise UserError("data.path and data.hub are both given: remove one")
         if options.hub is not None:
+            from .hub import hub_source
+
             return hub_source(options)
         if options.path is not None:
             return file_source(options)

@@ -1,9 +1,9 @@
 """Translation: pairs of sentences, one vocabulary for both languages."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import UserError
@@ -14,6 +14,9 @@ from .pair_sources import PairSource, pair_source
 from .pairs import Pairs
 from .splitting import stratified_cut, stratified_sample
 from .tokenizers import build_tokenizer
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 USES = PAIR_OPTIONS | {"path", "hub", "hub_config", "validation", "tokenizer", "vocab_size", "max_length"}
 USES |= {"train_rows", "validation_rows", "test_rows"}
@@ -60,7 +63,7 @@ def load(
     return TextData(train, validation, test, [], tokenizer, report, "translation")
 
 
-def encode_training(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple[Dataset, PairFacts]:
+def encode_training(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple["Dataset", PairFacts]:
     """Without the pairs of which one side is too long: half a sentence does not translate the other's whole."""
     sources, targets = (encode(tokenizer, texts, None, part.where) for texts in (part.sources, part.targets))
     kept = np.maximum(sources.lengths, targets.lengths) <= max_length
@@ -79,7 +82,7 @@ def encode_training(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length:
     return pair_dataset(sources, targets, {}), facts
 
 
-def encode_scored(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple[Dataset, PairFacts]:
+def encode_scored(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple["Dataset", PairFacts]:
     """Every pair, with its texts: a score that leaves out what is hard is another score."""
     sources, targets = (encode(tokenizer, texts, max_length, part.where) for texts in (part.sources, part.targets))
     facts = PairFacts(

@@ -1,15 +1,18 @@
 """How well a classifier does: every row once, by a confusion matrix."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
-from datasets import Dataset
 from torch import Tensor, distributed
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 
 from .batching import Batches, BatchLoader, Collator, Rows
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Classification:
 
 
 def scoring_loader(
-    rows: Dataset, pad: int, tokens: int, process: int = 0, processes: int = 1, start: int | None = None
+    rows: "Dataset", pad: int, tokens: int, process: int = 0, processes: int = 1, start: int | None = None
 ) -> BatchLoader:
     """Every row once, dealt out to the processes; the batches do not depend on anything random."""
     batches = Batches(rows["length"][:], tokens=tokens, process=process, processes=processes, shuffle=False)

@@ -1,11 +1,10 @@
 """Scoring and losses of translation in training: token loss, and BLEU of what is decoded."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import PartialState
-from datasets import Dataset
 from torch import Tensor, distributed
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -14,6 +13,9 @@ from ..decoding.translator import translate_ids
 from ..models.loss import smoothed_cross_entropy
 from ..scoring import score
 from .scoring import scoring_loader
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 def smoothed_loss(smoothing: float) -> Callable[..., Tensor]:
@@ -27,7 +29,7 @@ def smoothed_loss(smoothing: float) -> Callable[..., Tensor]:
 
 @torch.inference_mode()
 def token_loss(
-    model: PreTrainedModel, rows: Dataset, tokenizer: PreTrainedTokenizerFast, tokens: int, state: PartialState
+    model: PreTrainedModel, rows: "Dataset", tokenizer: PreTrainedTokenizerFast, tokens: int, state: PartialState
 ) -> float:
     """Cross entropy of a target token, without smoothing."""
     loader = scoring_loader(
@@ -48,7 +50,7 @@ def token_loss(
 
 def score_translation(
     model: PreTrainedModel,
-    rows: Dataset,
+    rows: "Dataset",
     tokenizer: PreTrainedTokenizerFast,
     *,
     beams: int,
