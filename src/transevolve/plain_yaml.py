@@ -1,4 +1,7 @@
-"""YAML of plain values, for recipes and flags: no tags, no aliases, no key twice. Whatever is wrong is a YAMLError."""
+"""YAML of plain values, for recipes and flags: no tags, no aliases, no key twice. Whatever is wrong is a YAMLError.
+
+Numbers are what people take for numbers: YAML 1.1 would read 12:30:45 as 45,045 and 010 as 8.
+"""
 
 import re
 import sys
@@ -7,8 +10,11 @@ from typing import Any
 import yaml
 from yaml.constructor import ConstructorError
 
-FLOAT, TIMESTAMP = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
-
+INT, FLOAT, TIMESTAMP = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "timestamp"))
+WHOLE = re.compile(r"[-+]?(0|[1-9][\d_]*|0x[\da-fA-F_]+|0b[01_]+)$")
+DECIMAL = re.compile(
+    r"[-+]?((\d[\d_]*\.[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.(inf|Inf|INF))$|\.(nan|NaN|NAN)$"
+)
 MOST_BRACKETS = 1000
 
 
@@ -17,12 +23,11 @@ class PlainLoader(yaml.SafeLoader):
 
 
 PlainLoader.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in known if tag != TIMESTAMP]
+    letter: [(tag, pattern) for tag, pattern in known if tag not in (INT, FLOAT, TIMESTAMP)]
     for letter, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-PlainLoader.add_implicit_resolver(
-    FLOAT, re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
-)
+PlainLoader.add_implicit_resolver(INT, WHOLE, list("-+0123456789"))
+PlainLoader.add_implicit_resolver(FLOAT, DECIMAL, list("-+0123456789."))
 
 
 def load_plain(text: str) -> Any:

@@ -24,6 +24,8 @@ RECIPES = {
     "brackets as a number": (f'training: {{epochs: "{DEEP}"}}', "brackets"),
     "no time": ("training: {epochs: !!timestamp x}", "not valid YAML"),
     "a number beyond numbers": ("training: {lr_max: " + "9" * 400 + "}", "is not a number"),
+    "a time of day": ("training: {epochs: 12:30:45}", "'12:30:45' is not a number"),
+    "a number of old": ("training: {seed: 010}", "'010' is not a whole number"),
     "a NUL": ('data: {text: "\\0"}', "holds a NUL"),
 }
 
