@@ -71,9 +71,9 @@ def call(arguments: list[str], stdin: bytes = b"") -> Answer:
 
 
 def call_process(arguments: list[str], stdin: bytes = b"") -> Answer:
-    """The same in a process of its own."""
+    """The same in a process of its own; no system hands a NUL to one."""
     done = subprocess.run(
-        [sys.executable, "-m", "transevolve", *arguments],
+        [sys.executable, "-m", "transevolve", *(word.replace("\0", "") for word in arguments)],
         input=stdin,
         capture_output=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"},
