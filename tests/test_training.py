@@ -214,6 +214,7 @@ BAD = {
     "share as warm-up of the paper": (["--training.schedule=paper", "--training.warmup=0.1"], "in steps"),
     "a metric of translation": (["--training.select=bleu"], "accuracy and loss"),
     "not a size": (["--training.memory=much"], "training.memory"),
+    "no file for DeepSpeed": (["--training.deepspeed=none.json"], "training.deepspeed: no file 'none.json'"),
     "a wrong column": (["--data.text=review"], "'comment'"),
 }
 

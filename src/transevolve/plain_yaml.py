@@ -51,7 +51,7 @@ def load_plain(text: str) -> Any:
 
 def _check(root: yaml.Node) -> None:
     """An alias could stand for itself, or a few lines for billions of values; of two values for a key, one is lost."""
-    waiting, met = [] if root is None else [root], set()
+    waiting, met = [root], set()
     while waiting:
         node = waiting.pop()
         if id(node) in met:

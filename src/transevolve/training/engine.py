@@ -44,6 +44,8 @@ def check_training(options: TrainingOptions) -> None:
     if options.memory is not None and options.accumulation is not None:
         raise UserError("training.memory finds the accumulation: remove training.accumulation")
     if options.deepspeed is not None:
+        if not Path(options.deepspeed).is_file():
+            raise UserError(f"training.deepspeed: no file {options.deepspeed!r}")
         read_json(Path(options.deepspeed))
     if options.fsdp and distributed_processes() == 1:
         raise UserError("training.fsdp needs several processes: start with torchrun --nproc-per-node N -m transevolve")
