@@ -1,6 +1,7 @@
 """From a file to a trained model, through the command line."""
 
 import json
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -182,11 +183,16 @@ def test_trains_with(csv, tmp_path, more):
     assert result(tmp_path / "run")["validation"]["accuracy"] >= 0
 
 
-def test_writes_for_tensorboard_on_request(csv, tmp_path):
+def test_tensorboard_has_every_step_once_after_a_kill(csv, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     run = tmp_path / "run"
-    assert train(*training_of(csv, run, "--training.epochs=1", "--training.tensorboard=true")) == 0
+    settings = training_of(csv, run, "--training.epochs=2", "--training.tensorboard=true")
+    assert train(*settings) == 0
+    last = max((run / "checkpoints").iterdir(), key=lambda p: int(p.name.partition("-")[2]))
+    shutil.rmtree(last)
+    (run / "results.json").unlink()
+    assert train(*settings) == 0
     events = EventAccumulator(str(run / "tensorboard"))
     events.Reload()
     assert [point.value for point in events.Scalars("eval/accuracy")] == [

@@ -49,11 +49,18 @@ class MetricsFile:
 
 
 def tensorboard(folder: Path) -> TrainerCallback:
-    """Hugging Face's own callback, writing where the run is and not among its checkpoints."""
+    """Hugging Face's own callback, into the run; steps that a killed run wrote after its checkpoint are dropped."""
     from torch.utils.tensorboard import SummaryWriter
     from transformers.integrations.integration_utils import TensorBoardCallback
 
-    return TensorBoardCallback(SummaryWriter(str(folder)))
+    class Writer(TensorBoardCallback):
+        def on_train_begin(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+        ) -> None:
+            self.tb_writer = SummaryWriter(str(folder), purge_step=state.global_step + 1)
+            super().on_train_begin(args, state, control, **kwargs)
+
+    return Writer()
 
 
 class Recorder(TrainerCallback):
