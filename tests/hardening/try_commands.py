@@ -4,17 +4,14 @@ import random
 import shutil
 from pathlib import Path
 
-import pytest
-
-from hardening.campaign import Verdict, campaign
+from hardening.campaign import Verdict
 from hardening.commands import commands, look, wrong
-from hardening.door import Unacceptable, call, call_process, require_tidy
+from hardening.door import Unacceptable, require_tidy
 from hardening.nonsense import TYPED
 from hardening.recipes import draw_recipe, draw_sweep
 from hardening.runs import Runs
 from transevolve.training.recipe import known_keys
 
-CHUNK = 1000
 NETWORK = ("data.hub", "data.hub_config")
 
 
@@ -54,18 +51,3 @@ def refused(call, words: list[str]) -> Verdict:
     if answer.code != 2 or Path("out").exists():
         raise Unacceptable(f"{answer.code}, {answer.told}: out is {'' if Path('out').exists() else 'not '}there")
     return "error"
-
-
-def test_commands(request, runs, sandbox):
-    campaign(request, "command", range(100), lambda draw: attempt(runs, call, draw))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 10_000, CHUNK))
-def test_many_commands(request, runs, sandbox, first):
-    campaign(request, "command", range(first, first + CHUNK), lambda draw: attempt(runs, call, draw))
-
-
-@pytest.mark.slow
-def test_commands_of_processes(request, runs, sandbox):
-    campaign(request, "command", range(100), lambda draw: attempt(runs, call_process, draw))

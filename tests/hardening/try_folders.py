@@ -8,15 +8,12 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import pytest
-
-from hardening.campaign import Verdict, campaign
-from hardening.door import Answer, Unacceptable, call, call_process, require_tidy
+from hardening.campaign import Verdict
+from hardening.door import Answer, Unacceptable, call, require_tidy
 from hardening.folders import Damage, damage, unfinish
 from hardening.runs import TINY, Runs
 from training_support import weights
 
-CHUNK = 500
 TEXTS = ["great film", "", "an awful one"]
 FAST = ["--beam", "1", "--extra_length", "2"]
 Call = Callable[[list[str]], Answer]
@@ -100,18 +97,3 @@ def undamaged(runs: Runs, door: str) -> str:
     origin, words = doors(runs)[door]
     fresh_copy(origin)
     return call(words).out
-
-
-def test_folders(request, runs, sandbox):
-    campaign(request, "folder", range(30), lambda draw: attempt(runs, call, draw))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 2000, CHUNK))
-def test_many_folders(request, runs, sandbox, first):
-    campaign(request, "folder", range(first, first + CHUNK), lambda draw: attempt(runs, call, draw))
-
-
-@pytest.mark.slow
-def test_folders_of_processes(request, runs, sandbox):
-    campaign(request, "folder", range(100), lambda draw: attempt(runs, call_process, draw))

@@ -6,15 +6,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from hardening.campaign import Verdict, campaign
-from hardening.door import Answer, Unacceptable, call, call_process, require_tidy
+from hardening.campaign import Verdict
+from hardening.door import Answer, Unacceptable, require_tidy
 from hardening.runs import LABELS, TINY, Runs
 from hardening.streams import check_predictions
 from hardening.tables import File, draw_file, is_label, naive_rows, texts_of
 
-CHUNK = 1000
 TABLES = ("csv", "tsv", "jsonl", "parquet")
 Call = Callable[[list[str]], Answer]
 
@@ -101,18 +98,3 @@ DOORS = [predicted, evaluated, learned, translated]
 def require_accepted(file: File, answer: Answer) -> None:
     if file.right and answer.code != 0:
         raise Unacceptable(f"{file} is right, and refused: {answer.told}")
-
-
-def test_files(request, runs, sandbox):
-    campaign(request, "file", range(80), lambda draw: attempt(runs, call, draw))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 10_000, CHUNK))
-def test_many_files(request, runs, sandbox, first):
-    campaign(request, "file", range(first, first + CHUNK), lambda draw: attempt(runs, call, draw))
-
-
-@pytest.mark.slow
-def test_files_of_processes(request, runs, sandbox):
-    campaign(request, "file", range(100), lambda draw: attempt(runs, call_process, draw))

@@ -2,14 +2,9 @@
 
 import random
 
-import pytest
-
-from hardening.campaign import Verdict, campaign
-from hardening.door import call, call_process
+from hardening.campaign import Verdict
 from hardening.runs import LABELS, Runs
 from hardening.streams import check_predictions, check_translations, draw_predict, draw_translate, verdict
-
-CHUNK = 1000
 
 
 def attempt(runs: Runs, call, draw: random.Random) -> Verdict:
@@ -25,18 +20,3 @@ def attempt(runs: Runs, call, draw: random.Random) -> Verdict:
         if verdict(stream, answer):
             check_translations(answer.lines, stream.texts or [], stream.flags)
     return "right" if answer.code == 0 else "error"
-
-
-def test_streams(request, runs, sandbox):
-    campaign(request, "stream", range(80), lambda draw: attempt(runs, call, draw))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 10_000, CHUNK))
-def test_many_streams(request, runs, sandbox, first):
-    campaign(request, "stream", range(first, first + CHUNK), lambda draw: attempt(runs, call, draw))
-
-
-@pytest.mark.slow
-def test_streams_of_processes(request, runs, sandbox):
-    campaign(request, "stream", range(100), lambda draw: attempt(runs, call_process, draw))
