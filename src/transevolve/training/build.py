@@ -71,7 +71,6 @@ def _marian_config(options: ModelOptions, facts: dict[str, Any]) -> MarianConfig
         dropout=shape.get("dropout", 0.1),
         activation_function="relu",
         scale_embedding=True,
-        init_std=shape["hidden_size"] ** -0.5,
         max_position_embeddings=max(1024, 2 * facts["max_position_embeddings"]),
         pad_token_id=facts["pad_token_id"],
         bos_token_id=facts["bos_token_id"],
