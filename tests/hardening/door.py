@@ -5,10 +5,11 @@ import faulthandler
 import io
 import linecache
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,9 @@ class Answer:
     def lines(self) -> list[str]:
         """Lines of standard output, ended by a line feed and nothing else."""
         return self.out.removesuffix("\n").split("\n") if self.out else []
+
+
+Call = Callable[..., Answer]
 
 
 def call(arguments: list[str], stdin: bytes = b"") -> Answer:
@@ -95,6 +99,12 @@ def judged(code: int, out: str, err: str) -> Answer:
     if CAUGHT in told:
         raise Unacceptable(f"an error that nobody foresaw: {told}")
     return Answer(code, out, err, told)
+
+
+def empty_folder() -> None:
+    """Nothing is left of the input before."""
+    for path in Path().iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def require_tidy(folder: Path) -> None:

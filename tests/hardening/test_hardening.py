@@ -8,21 +8,22 @@ import pytest
 
 from hardening import try_commands, try_files, try_folders, try_streams
 from hardening.campaign import Verdict, campaign
-from hardening.door import call, call_process
+from hardening.door import Call, call, call_process
+from hardening.runs import Runs
 
 CHUNK = 500
 
 
 @dataclass(frozen=True)
 class Kind:
-    attempt: Callable[..., Verdict]
+    attempt: Callable[[Runs, Call, random.Random], Verdict]
     few: int
     many: int
 
     def chunks(self) -> list[range]:
         return [range(first, first + CHUNK) for first in range(0, self.many, CHUNK)]
 
-    def judge(self, runs, call) -> Callable[[random.Random], Verdict]:
+    def judge(self, runs: Runs, call: Call) -> Callable[[random.Random], Verdict]:
         return lambda draw: self.attempt(runs, call, draw)
 
 

@@ -1,12 +1,11 @@
 """Whatever is typed, and whatever stands in a recipe: it is done, or one line says why not, and nothing is left."""
 
 import random
-import shutil
 from pathlib import Path
 
 from hardening.campaign import Verdict
 from hardening.commands import commands, look, wrong
-from hardening.door import Unacceptable, require_tidy
+from hardening.door import Call, Unacceptable, empty_folder, require_tidy
 from hardening.nonsense import TYPED
 from hardening.recipes import draw_recipe, draw_sweep
 from hardening.runs import Runs
@@ -15,11 +14,10 @@ from transevolve.training.recipe import known_keys
 NETWORK = ("data.hub", "data.hub_config")
 
 
-def attempt(runs: Runs, call, draw: random.Random) -> Verdict:
+def attempt(runs: Runs, call: Call, draw: random.Random) -> Verdict:
     """In an empty folder: words, flags on data that are not there, a recipe, or a sweep."""
     kind = draw.random()
-    for path in Path().iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    empty_folder()
     if kind < 0.35:
         return attempt_words(runs, call, draw)
     if kind < 0.65:
@@ -30,7 +28,7 @@ def attempt(runs: Runs, call, draw: random.Random) -> Verdict:
     return refused(call, words)
 
 
-def attempt_words(runs: Runs, call, draw: random.Random) -> Verdict:
+def attempt_words(runs: Runs, call: Call, draw: random.Random) -> Verdict:
     command = draw.choice(commands(runs))
     words = command.words if draw.random() < 0.03 else wrong(draw, command.words)
     answer = call([*words, *command.always])
@@ -38,13 +36,13 @@ def attempt_words(runs: Runs, call, draw: random.Random) -> Verdict:
     return "right" if answer.code == 0 else "error"
 
 
-def attempt_flags(call, draw: random.Random) -> Verdict:
+def attempt_flags(call: Call, draw: random.Random) -> Verdict:
     keys = [key for key in known_keys() if key not in NETWORK]
     flags = [f"--{draw.choice(keys)}={draw.choice(TYPED)}" for _ in range(draw.randint(1, 4))]
     return refused(call, ["train", *flags, "--data.task=files", "--data.path=nowhere", "--output=out"])
 
 
-def refused(call, words: list[str]) -> Verdict:
+def refused(call: Call, words: list[str]) -> Verdict:
     """There are no data, so that whatever else is wrong, the command must fail and leave nothing."""
     answer = call(words)
     require_tidy(Path())

@@ -2,23 +2,19 @@
 
 import json
 import random
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from hardening.campaign import Verdict
-from hardening.door import Answer, Unacceptable, require_tidy
+from hardening.door import Answer, Call, Unacceptable, empty_folder, require_tidy
 from hardening.runs import LABELS, TINY, Runs
 from hardening.streams import check_predictions
 from hardening.tables import File, draw_file, is_label, naive_rows, texts_of
 
 TABLES = ("csv", "tsv", "jsonl", "parquet")
-Call = Callable[[list[str]], Answer]
 
 
 def attempt(runs: Runs, call: Call, draw: random.Random) -> Verdict:
-    for path in Path().iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    empty_folder()
     door = draw.choices(DOORS, [80, 10, 5, 5])[0]
     answer = door(runs, call, draw)
     require_tidy(Path())

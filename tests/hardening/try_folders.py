@@ -4,19 +4,17 @@ import json
 import math
 import random
 import shutil
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 from hardening.campaign import Verdict
-from hardening.door import Answer, Unacceptable, call, require_tidy
+from hardening.door import Answer, Call, Unacceptable, call, empty_folder, require_tidy
 from hardening.folders import Damage, damage, unfinish
 from hardening.runs import TINY, Runs
 from training_support import weights
 
 TEXTS = ["great film", "", "an awful one"]
 FAST = ["--beam", "1", "--extra_length", "2"]
-Call = Callable[[list[str]], Answer]
 
 
 def doors(runs: Runs) -> dict[str, tuple[Path, list[str]]]:
@@ -69,8 +67,7 @@ def attempt(runs: Runs, call: Call, draw: random.Random) -> Verdict:
 
 
 def fresh_copy(origin: Path) -> None:
-    for path in Path().iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    empty_folder()
     shutil.copytree(origin, "run")
 
 

@@ -3,11 +3,12 @@
 import random
 
 from hardening.campaign import Verdict
+from hardening.door import Call
 from hardening.runs import LABELS, Runs
 from hardening.streams import check_predictions, check_translations, draw_predict, draw_translate, verdict
 
 
-def attempt(runs: Runs, call, draw: random.Random) -> Verdict:
+def attempt(runs: Runs, call: Call, draw: random.Random) -> Verdict:
     if draw.random() < 0.7:
         stream = draw_predict(draw)
         run = draw.choice([runs.words, runs.characters])
