@@ -165,6 +165,19 @@ def test_seeds_decide_everything(variant):
         )
 
 
+@every_variant
+@every_head
+def test_initializer_range_is_the_deviation_of_every_matrix(variant, head):
+    model = tiny(variant, head, hidden_size=64, initializer_range=0.01)
+    matrices = {name: p for name, p in model.named_parameters() if p.ndim > 1 and not name.endswith("depth_weight")}
+    assert len(matrices) > 4
+    for name, matrix in matrices.items():
+        assert matrix.std().item() == pytest.approx(0.01, rel=0.2), name
+    default = dict(tiny(variant, head, hidden_size=64).named_parameters())
+    assert all(default[name].std() > 0.05 for name in matrices)
+    assert default.keys() == dict(model.named_parameters()).keys()
+
+
 @pytest.mark.parametrize("split", [(1, 6), (2, 3), (3, 2), (6, 1)])
 def test_any_split_of_depth(split):
     blocks, depth = split
@@ -351,6 +364,7 @@ def test_positions_have_no_limit():
         ({"num_blocks": "two"}, "num_blocks"),
         ({"dropout": 1.5}, r"dropout must lie in \[0, 1\)"),
         ({"rotation_seed": -1}, "rotation_seed must lie in"),
+        ({"initializer_range": 0.0}, "initializer_range must be positive"),
         ({"convention": "reference"}, "needs hidden_size=256"),
     ],
 )
@@ -420,6 +434,23 @@ def test_weights_of_another_variant_are_refused(tmp_path):
     model.config.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="does not hold"):
         TransEvolveForSequenceClassification.from_pretrained(tmp_path)
+
+
+@every_variant
+def test_a_new_head_begins_as_in_a_new_model(variant, tmp_path):
+    encoder = tiny(variant, "encoder")
+    encoder.save_pretrained(tmp_path / "encoder")
+    grown = TransEvolveForSequenceClassification.from_pretrained(tmp_path / "encoder", num_labels=3)
+    torch.testing.assert_close(grown.model.state_dict(), encoder.state_dict())
+    grown.save_pretrained(tmp_path / "three")
+    other = TransEvolveForSequenceClassification.from_pretrained(
+        tmp_path / "three", num_labels=20, ignore_mismatched_sizes=True
+    )
+    for model, labels in ((grown, 3), (other, 20)):
+        weight, bias = model.head.classifier.weight, model.head.classifier.bias
+        limit = (6 / (TINY["hidden_size"] + labels)) ** 0.5
+        assert limit / 2 < weight.abs().max() <= limit
+        assert not bias.any()
 
 
 def test_loaded_draws_stay_in_the_checkpoint(tmp_path):

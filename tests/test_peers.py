@@ -380,3 +380,10 @@ def test_saved_models_give_the_same_logits_in_a_fresh_process(tmp_path):
         [sys.executable, "-c", RELOAD, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.stdout.split() == sorted(SYSTEMS), done.stderr
+
+
+def test_weights_of_another_system_are_refused(tmp_path):
+    PeerForSequenceClassification(tiny_config("linformer")).save_pretrained(tmp_path)
+    tiny_config("performer").save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="does not hold the weights"):
+        PeerForSequenceClassification.from_pretrained(tmp_path)

@@ -27,19 +27,24 @@ def _perceptron(first: nn.Module, second: nn.Module, x: Float[Tensor, "*batch d"
     return second(torch.relu_(first(x.reshape(-1, x.shape[-1])))).view(x.shape)
 
 
+class GlorotLinear(nn.Linear):
+    """x W + B, W as Glorot and Bengio begin it, B zero.
+
+    A class of its own, since Hugging Face initialises no module without parameters of its own, such as a feed-forward.
+    """
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.weight)
+        nn.init.zeros_(self.bias)
+
+
 class FullFeedForward(nn.Module):
     """relu(x W1 + B1) W2 + B2, every weight learned."""
 
     def __init__(self, hidden_size: int, intermediate_size: int):
         super().__init__()
-        self.linear_1 = nn.Linear(hidden_size, intermediate_size)
-        self.linear_2 = nn.Linear(intermediate_size, hidden_size)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        for linear in (self.linear_1, self.linear_2):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+        self.linear_1 = GlorotLinear(hidden_size, intermediate_size)
+        self.linear_2 = GlorotLinear(intermediate_size, hidden_size)
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         return _perceptron(self.linear_1, self.linear_2, x)

@@ -1,12 +1,12 @@
 """`TransEvolveForSequenceClassification`: masked mean over the encoder's output, layer norm, linear head."""
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
+from ..evolution.feedforward import GlorotLinear
 from .configuration import TransEvolveConfig
 from .encoder import TransEvolveModel, TransEvolvePreTrainedModel
 from .inputs import padding_mask
@@ -27,12 +27,7 @@ class PoolingHead(nn.Module):
     def __init__(self, hidden_size: int, num_labels: int, eps: float):
         super().__init__()
         self.norm = nn.LayerNorm(hidden_size, eps=eps)
-        self.classifier = nn.Linear(hidden_size, num_labels)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.xavier_uniform_(self.classifier.weight)
-        nn.init.zeros_(self.classifier.bias)
+        self.classifier = GlorotLinear(hidden_size, num_labels)
 
     def forward(self, x: Float[Tensor, "batch n d"], padding: Tensor | None) -> Float[Tensor, "batch labels"]:
         return self.classifier(self.norm(masked_mean(x, padding)))
@@ -48,12 +43,6 @@ class TransEvolveForSequenceClassification(TransEvolvePreTrainedModel):
         self.model = TransEvolveModel(config)
         self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.layer_norm_eps or 1e-5)
         self.post_init()
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        if isinstance(module, PoolingHead):
-            module.reset_parameters()
 
     @can_return_tuple
     def forward(

@@ -51,7 +51,8 @@ class TransEvolveConfig(PreTrainedConfig):
     (attention shared unchanged over depths); `row_operators` carries the paper's Wk~, which cannot matter;
     `convention` "paper" or "reference" (the authors' released code); `rotation_seed` draws the rotations of a random
     feed-forward (None: they are in the checkpoint); `rotation_init` "unit" (output as large as the input) or
-    "reference" (the authors', almost zero).
+    "reference" (the authors', almost zero); `initializer_range` is the deviation of every learned matrix at the start,
+    as in Hugging Face's models (None: the authors', Glorot's and 1/sqrt(d) for embeddings).
 
     Computation: `attention` names a backend. All are exact but `linear`, which approximates by `num_features` random
     features a head (`feature_map` "positive", drawn from `feature_seed`, anew every `feature_redraw_interval` training
@@ -80,6 +81,7 @@ class TransEvolveConfig(PreTrainedConfig):
     rotation_seed: int | None = 0
     rotation_init: Literal["unit", "reference"] | None = None
     rotation_checksum: str | None = None
+    initializer_range: float | None = None
     convention: Literal["paper", "reference"] = "paper"
     attention_memory_budget: int = 2**31
     num_features: int = 64
@@ -132,6 +134,8 @@ class TransEvolveConfig(PreTrainedConfig):
                 f" {self.intermediate_size + 1} would do"
             )
         require_share(self, "dropout", "embedding_dropout", "label_smoothing")
+        if self.initializer_range is not None and not self.initializer_range > 0:
+            raise ValueError(f"initializer_range must be positive, got {self.initializer_range}")
 
     def validate_choices(self):
         """Part of the validation that `@strict` runs."""

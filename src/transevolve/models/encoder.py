@@ -2,20 +2,21 @@
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from ..evolution.attention import EvolvedAttention
 from ..evolution.block import Trace
 from ..evolution.encoder import EvolvedEncoder
-from ..evolution.feedforward import FullFeedForward, RotationLinear
+from ..evolution.feedforward import GlorotLinear, RotationLinear
 from .configuration import TransEvolveConfig
 from .embedding import TokenEmbedding
 from .inputs import embed, padding_mask
+from .loading import CheckedLoading
 
 
-class TransEvolvePreTrainedModel(PreTrainedModel):
+class TransEvolvePreTrainedModel(CheckedLoading):
     """Initialisation, rotations and loading, the same for every head."""
 
     config: TransEvolveConfig
@@ -37,33 +38,13 @@ class TransEvolvePreTrainedModel(PreTrainedModel):
                 " Restore the seed and shape it was saved with; for a new model set rotation_checksum=None"
             )
 
-    @classmethod
-    def from_pretrained(  # pyright: ignore[reportIncompatibleMethodOverride]
-        cls, pretrained_model_name_or_path, *args, output_loading_info: bool = False, **kwargs
-    ):
-        """As in `PreTrainedModel`, but weights of another variant are an error, not a new initialisation.
-
-        Only a task head may be new (an encoder's checkpoint made into a classifier) or left out.
-        """
-        model, info = super().from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
-            pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs
-        )
-        unfit = {
-            kind: sorted(key for key in map(str, info.get(f"{kind}_keys") or ()) if not key.startswith("head."))
-            for kind in ("missing", "unexpected")
-        }
-        if any(unfit.values()):
-            listed = "; ".join(f"{kind} {', '.join(keys[:3])}" for kind, keys in unfit.items() if keys)
-            raise ValueError(
-                f"{pretrained_model_name_or_path} does not hold the weights of this {cls.__name__} ({listed}):"
-                " its config.json belongs to another variant"
-            )
-        return (model, info) if output_loading_info else model
-
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (EvolvedAttention, FullFeedForward, RotationLinear, TokenEmbedding)):
+        if isinstance(module, (EvolvedAttention, GlorotLinear, RotationLinear, TokenEmbedding)):
             module.reset_parameters()
+            if self.config.initializer_range is not None:
+                for weight in learned_matrices(module):
+                    nn.init.normal_(weight, std=self.config.initializer_range)
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
             nn.init.zeros_(module.bias)
@@ -115,6 +96,11 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
             hidden_states=as_tuple(trace and trace.hidden_states),
             attentions=as_tuple(trace and trace.attentions),
         )
+
+
+def learned_matrices(module: nn.Module) -> list[Tensor]:
+    """All but biases, singular values, and the depths' weights, which are vectors."""
+    return [weight for name, weight in module.named_parameters() if weight.ndim > 1 and name != "depth_weight"]
 
 
 def as_tuple(collected: list[Tensor] | None) -> tuple[Tensor, ...] | None:

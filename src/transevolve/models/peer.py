@@ -2,23 +2,24 @@
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import AutoModelForSequenceClassification
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
 from ..evolution.block import Trace
-from ..evolution.feedforward import FullFeedForward
+from ..evolution.feedforward import GlorotLinear
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
 from .classification import PoolingHead
 from .embedding import TokenEmbedding
 from .encoder import as_tuple
 from .inputs import embed, padding_mask
+from .loading import CheckedLoading
 from .loss import classification_loss
 from .peer_configuration import PeerConfig
 
 
-class PeerForSequenceClassification(PreTrainedModel):
+class PeerForSequenceClassification(CheckedLoading):
     """Classification into any number of labels: single-label, multi-label (float labels), regression (one label)."""
 
     config: PeerConfig
@@ -47,7 +48,7 @@ class PeerForSequenceClassification(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (Mixer, FullFeedForward, TokenEmbedding, PoolingHead)):
+        if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding)):
             module.reset_parameters()
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)

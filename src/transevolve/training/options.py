@@ -28,6 +28,7 @@ class ModelOptions:
         convention: paper, or reference (the authors' released code).
         rotation_init: unit (output as large as the input) or reference (the authors', almost zero), of randomFF.
         rotation_seed: Draws the rotations of randomFF.
+        initializer_range: Deviation of every learned matrix at the start; None is the authors' initialisation.
         num_features: Random features of a head, under attention linear.
         feature_map: positive or elu, under attention linear.
         feature_redraw_interval: Training passes after which features are drawn anew; 0 is never.
@@ -51,6 +52,7 @@ class ModelOptions:
     convention: Literal["paper", "reference"] | None = None
     rotation_init: Literal["unit", "reference"] | None = None
     rotation_seed: int | None = None
+    initializer_range: float | None = None
     num_features: int | None = None
     feature_map: Literal["positive", "elu"] | None = None
     feature_redraw_interval: int | None = None
