@@ -84,11 +84,17 @@ def test_predicts_json(run, capsys):
 
 
 def test_predicts_a_file_as_its_lines(run, tmp_path, capsys):
-    file = tmp_path / "texts.txt"
-    file.write_text("".join(f"{'superb' if n % 3 else 'awful'} film {'the ' * (n % 17)}\n" for n in range(100)))
-    assert main(["predict", str(run), "--file", str(file), "--batch_tokens", "64"]) == 0
-    found = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
-    assert found == ["yes" if n % 3 else "no" for n in range(100)]
+    texts = [f"{'superb' if n % 3 else 'awful'} film{' the' * (n % 17)}" for n in range(100)]
+    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts))
+    assert main(["predict", str(run), "--json", "--file", str(tmp_path / "texts.txt"), "--batch_tokens", "64"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert main(["predict", str(run), "--json", *texts]) == 0
+    alone = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["label"] for row in found] == [row["label"] for row in alone]
+    assert [row["probabilities"]["yes"] for row in found] == pytest.approx(
+        [row["probabilities"]["yes"] for row in alone], abs=1e-5
+    )
+    assert len({round(row["probabilities"]["yes"], 5) for row in found}) > 20
 
 
 def test_evaluates_as_training_did(run, capsys):
