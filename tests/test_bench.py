@@ -40,6 +40,16 @@ def test_speed_writes_every_repeat_a_table_and_a_plot(tmp_path, capsys):
     assert "tokens/s" in capsys.readouterr().out
 
 
+def test_a_table_says_what_was_told_to_the_allocator(tmp_path, monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1234567")
+    speed = [*SPEED, "--systems", "transformer", "--lengths", "8", "--output", str(tmp_path)]
+    assert main(speed) == 0
+    assert "- allocator: `MALLOC_TRIM_THRESHOLD_=1234567`" in (tmp_path / "speed.md").read_text()
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
+    assert main([*speed, "--restart"]) == 0
+    assert "MALLOC_TRIM" not in (tmp_path / "speed.md").read_text()
+
+
 def test_a_training_step_is_measured_too(tmp_path):
     arguments = ["--systems", "transformer", "--lengths", "8", "--mode", "train", "--batch", "tokens:16"]
     assert main([*SPEED, *arguments, "--output", str(tmp_path)]) == 0

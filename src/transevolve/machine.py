@@ -29,6 +29,13 @@ def device_name(device: str) -> str:
     return f"{cpu_model()}, {os.cpu_count()} cores"
 
 
+def allocator() -> str:
+    """What of the environment decides whether freed memory is kept or given back and faulted in again."""
+    told = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("MALLOC_")]
+    preloaded = os.environ.get("LD_PRELOAD")
+    return " ".join([*told, *([f"LD_PRELOAD={preloaded}"] if preloaded else [])]) or "the system's own"
+
+
 def load_average() -> float:
     """Processes wanting to run, over the last minute."""
     return psutil.getloadavg()[0]

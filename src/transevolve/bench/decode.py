@@ -19,7 +19,7 @@ from transformers import EncoderDecoderCache, MarianConfig, MarianMTModel, PreTr
 
 from ..decoding import generate_beams
 from ..errors import suggestion
-from ..machine import commit, cpu_threads, device_name, load_average, versions
+from ..machine import allocator, commit, cpu_threads, device_name, load_average, versions
 from ..models.cache import TransEvolveCache
 from ..models.configuration import SIZES, VARIANTS, TransEvolveConfig
 from ..models.translation import TransEvolveForConditionalGeneration
@@ -237,6 +237,7 @@ def _header(options: DecodeOptions) -> dict[str, str]:
         "command": command_line("transevolve bench decode", options),  # pyright: ignore[reportArgumentType]
         "machine": device_name(options.device),
         "threads": str(options.threads or torch.get_num_threads()),
+        "allocator": allocator(),
         "load before": f"{load_average():.2f}",
         "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
         "commit": commit() or "not a checkout",

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..machine import commit, device_name, load_average, versions
+from ..machine import allocator, commit, device_name, load_average, versions
 from ..training.storage import write_atomically
 from .options import BenchOptions
 
@@ -83,7 +83,12 @@ def open_results(kind: str, options: BenchOptions) -> Results:
 def _settings(kind: str, options: BenchOptions) -> dict[str, Any]:
     """What a number depends on: the options, and the machine and versions it was measured with."""
     chosen = {key: value for key, value in asdict(options).items() if key not in NOT_SETTINGS}
-    machine = {"machine": device_name(options.device), "torch": torch.__version__, "threads": _threads(options)}
+    machine = {
+        "machine": device_name(options.device),
+        "torch": torch.__version__,
+        "threads": _threads(options),
+        "allocator": allocator(),
+    }
     return {"benchmark": kind, **chosen, **machine}
 
 
@@ -103,6 +108,7 @@ def header(kind: str, options: BenchOptions) -> dict[str, str]:
         "command": command_line(f"transevolve bench {kind}", options),
         "machine": device_name(options.device),
         "threads": str(_threads(options)),
+        "allocator": allocator(),
         "load before": f"{load_average():.2f}",
         "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
         "commit": commit() or "not a checkout",
