@@ -10,6 +10,7 @@ from rich.table import Table
 from .results import Results, Row, write_atomically
 from .summary import Spread, memory_ratio, speed_ratio, spread, tokens_per_second, yardsticks
 
+MOST_INSIDE = 10
 IDENTITY = ["length", "system", "backend", "size", "parameters", "features", "batch"]
 
 
@@ -88,19 +89,22 @@ def _bar(cells: list[str]) -> str:
 
 
 def plot(path: Path, title: str, rows: list[Row], value: Callable[[Row], float | None], label: str) -> None:
-    """One line a system against length, both axes logarithmic."""
+    """One line a system against length, both axes logarithmic; of many systems the legend stands beside, best first."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from cycler import cycler
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    axes.set_prop_cycle(cycler(linestyle=["-", "--", ":"]) * plt.rcParams["axes.prop_cycle"])
+    ends = []
     for system in dict.fromkeys(row.system for row in rows):
         points = [(row.length, value(row)) for row in rows if row.system == system and row.note is None]
         points = sorted((length, y) for length, y in points if y)
         if points:
-            axes.plot(*zip(*points, strict=True), marker="o", label=system)
+            ends.append((points[-1][1], *axes.plot(*zip(*points, strict=True), marker="o", label=system)))
     axes.set(xscale="log", yscale="log", xlabel="length (tokens)", ylabel=label, title=title)
     lengths = sorted({row.length for row in rows})
     axes.set_xticks(lengths, labels=[str(length) for length in lengths])
@@ -108,7 +112,11 @@ def plot(path: Path, title: str, rows: list[Row], value: Callable[[Row], float |
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.minorticks_off()
     axes.grid(alpha=0.3)
-    if axes.lines:
+    if len(ends) > MOST_INSIDE:
+        figure.set_size_inches(10, 6)
+        ranked = sorted(ends, key=lambda end: end[0], reverse=True)
+        figure.legend(handles=[line for _, line in ranked], loc="outside right upper", fontsize=9)
+    elif ends:
         axes.legend()
     figure.savefig(path, dpi=150)
     plt.close(figure)
