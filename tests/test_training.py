@@ -84,18 +84,17 @@ def test_predicts_json(run, capsys):
 
 
 def test_predicts_a_file_as_its_lines(run, tmp_path, capsys):
-    labelled = [line.split(",") for line in write_csv(tmp_path / "labelled.csv", seed=5).read_text().splitlines()[1:]]
-    texts = [text for text, _ in labelled]
+    good, bad = "superb lovely great", "awful poor terrible"
+    texts = [f"{good if n % 3 else bad} film{' the' * (n % 8)}" for n in range(100)]
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts))
     assert main(["predict", str(run), "--json", "--file", str(tmp_path / "texts.txt"), "--batch_tokens", "64"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert main(["predict", str(run), "--json", *texts]) == 0
     given = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["label"] for row in found] == [row["label"] for row in given]
     assert [row["probabilities"]["yes"] for row in found] == pytest.approx(
         [row["probabilities"]["yes"] for row in given], abs=1e-5
     )
-    assert sum(row["label"] == label for row, (_, label) in zip(found, labelled, strict=True)) > 0.9 * len(labelled)
+    assert [row["label"] for row in found] == ["yes" if n % 3 else "no" for n in range(100)]
 
 
 def test_evaluates_as_training_did(run, capsys):

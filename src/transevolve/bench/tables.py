@@ -94,11 +94,11 @@ def plot(path: Path, title: str, rows: list[Row], value: Callable[[Row], float |
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    from cycler import cycler
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    axes.set_prop_cycle(cycler(linestyle=["-", "--", ":"]) * plt.rcParams["axes.prop_cycle"])
+    colors, styles = plt.rcParams["axes.prop_cycle"].by_key()["color"], ["-", "--", ":"]
+    axes.set_prop_cycle(color=colors * len(styles), linestyle=[style for style in styles for _ in colors])
     ends = []
     for system in dict.fromkeys(row.system for row in rows):
         points = [(row.length, value(row)) for row in rows if row.system == system and row.note is None]
