@@ -27,6 +27,7 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports
 
 docs: venv
 	$(BIN)/mkdocs build --strict

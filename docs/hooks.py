@@ -56,7 +56,7 @@ def _options(options: type) -> Iterator[list[str]]:
 
 def recipe() -> str:
     """Every key of a recipe, by its group; of `data`, which tasks use it."""
-    from transevolve.training.options import Recipe
+    from transevolve.config.recipe import Recipe
 
     parts, hints, meanings = [], get_type_hints(Recipe), _meanings(Recipe)
     for f in fields(Recipe):
@@ -79,7 +79,7 @@ def _keys(group: str, kind: type) -> Iterator[list[str]]:
 
 def _users(key: str) -> str:
     """The tasks that use a key of `data`; all use task, seed and cache."""
-    from transevolve.tasks import TASKS
+    from transevolve.data import TASKS
 
     users = [name for name, task in TASKS.items() if key in task.uses]
     others = [name for name in TASKS if name not in users]
@@ -90,7 +90,7 @@ def _users(key: str) -> str:
 
 def tasks() -> str:
     """Every task in a table."""
-    from transevolve.tasks import TASKS
+    from transevolve.data import TASKS
 
     return _table(["task", "what", "kind"], ([f"`{n}`", t.summary, t.kind] for n, t in TASKS.items()))
 

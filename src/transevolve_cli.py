@@ -71,8 +71,8 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     name, rest = _find(arguments)
     module = import_module(COMMANDS[name].module)
-    from transevolve.errors import UserError
-    from transevolve.options import parse
+    from transevolve.config.command_line import parse
+    from transevolve.core.errors import UserError
 
     try:
         if hasattr(module, "expand"):

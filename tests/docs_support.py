@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from training_support import write_csv
-from transevolve.bench import sweep as sweeps
 from transevolve.cli import main
 from transevolve.commands.train import expand
-from transevolve.training.engine import check_training
-from transevolve.training.jobs import resolve
-from transevolve.training.options import Recipe
-from transevolve.training.recipe import recipe_from
+from transevolve.config.files import recipe_from
+from transevolve.config.recipe import Recipe
+from transevolve.kinds.jobs import resolve
+from transevolve.training import sweep as sweeps
+from transevolve.training.hf_arguments import check_training
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)

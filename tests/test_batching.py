@@ -8,7 +8,7 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transevolve.training.batching import Batches, BatchLoader, Collator, Rows, grained
+from transevolve.data.batching import Batches, BatchLoader, Collator, Rows, grained
 
 LENGTHS = st.lists(st.integers(1, 700), min_size=1, max_size=120)
 CUTS = st.one_of(st.integers(1, 20).map(lambda n: {"rows": n}), st.integers(1, 3000).map(lambda n: {"tokens": n}))

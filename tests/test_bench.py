@@ -12,7 +12,7 @@ from transevolve.bench.speed import SpeedOptions
 from transevolve.bench.summary import Yardstick, memory_ratio, speed_ratio, spread, yardsticks
 from transevolve.bench.systems import backend_at, build_model, feature_count, parse_spec
 from transevolve.cli import main
-from transevolve.peak import parse_bytes
+from transevolve.core.peak_memory import parse_bytes
 
 TINY = ["--vocab", "100", "--threads", "1", "--mode", "forward"]
 SPEED = ["bench", "speed", *TINY, "--repeats", "3", "--warmup", "1", "--batch", "1"]

@@ -11,10 +11,10 @@ import torch
 
 import transevolve
 from transevolve.cli import main
-from transevolve.errors import UserError
+from transevolve.config.command_line import POSITIONAL, parse
+from transevolve.core.errors import UserError
 from transevolve.evolution.backends import BACKENDS
-from transevolve.models.configuration import VARIANTS
-from transevolve.options import POSITIONAL, parse
+from transevolve.models.config import VARIANTS
 from transevolve.peers import SYSTEMS
 from transevolve_cli import COMMANDS
 

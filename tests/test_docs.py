@@ -14,11 +14,11 @@ from mkdocs.config import load_config
 
 from docs_support import ROOT, blocks, follow, recipe_of, run, train_case, write_files
 from support import KINDS, make_case
-from transevolve.bench import sweep
+from transevolve.config.files import known_keys
+from transevolve.data import TASKS
 from transevolve.evolution.backends import BACKENDS
 from transevolve.peers import SYSTEMS
-from transevolve.tasks import TASKS
-from transevolve.training.recipe import known_keys
+from transevolve.training import sweep
 from transevolve_cli import COMMANDS
 
 DOCS = ROOT / "docs"

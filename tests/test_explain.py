@@ -19,12 +19,12 @@ from transevolve import (
     TransEvolveForSequenceClassification,
 )
 from transevolve.cli import main
-from transevolve.explain.drifting import measure
+from transevolve.data.tokenizers import byte_tokenizer, train_subwords
+from transevolve.explain.error_over_depth import measure
 from transevolve.explain.observe import Observer, readable_tokens
 from transevolve.explain.projection import project
-from transevolve.tasks.tokenizers import byte_tokenizer, train_subwords
-from transevolve.training.prediction import Predictor
-from transevolve.training.storage import write_manifest
+from transevolve.inference.prediction import Predictor
+from transevolve.runs.storage import write_manifest
 
 TEXT = 'the film <script>alert("&")</script> was great & warm'
 NASTY = "<b>good</b> & $x$"

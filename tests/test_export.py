@@ -17,7 +17,7 @@ from transevolve.export.classifier import load_logits, sample
 from transevolve.export.onnx import load_onnx
 from transevolve.export.program import load_program
 from transevolve.export.timing import Timing, table
-from transevolve.training.prediction import Predictor
+from transevolve.inference.prediction import Predictor
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 needs_onnx = pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="needs the export extra")

@@ -4,12 +4,12 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from transevolve.cli import main
-from transevolve.tasks import TASKS, task_of
-from transevolve.tasks.tokenizers import build_tokenizer
-from transevolve.training.build import build_classifier, build_translator
-from transevolve.training.engine import check_training
-from transevolve.training.jobs import resolve
-from transevolve.training.recipe import as_arguments, find_recipe, recipe_from, shipped, summary
+from transevolve.config.files import as_arguments, find_recipe, recipe_from, shipped, summary
+from transevolve.data import TASKS, task_of
+from transevolve.data.tokenizers import build_tokenizer
+from transevolve.kinds.build import build_classifier, build_translator
+from transevolve.kinds.jobs import resolve
+from transevolve.training.hf_arguments import check_training
 
 PAPER = {"agnews", "imdb", "imdb-char", "listops", "wmt14-en-de", "wmt14-en-fr"}
 CPU = {"agnews", "imdb", "imdb-char", "listops", "multi30k-en-de", "multi30k-en-fr", "europarl-en-de"}

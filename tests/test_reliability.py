@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from training_support import losses, metrics, process, result, train, training_of, weights, write_csv
-from transevolve.training.storage import checkpoints
+from transevolve.runs.storage import checkpoints
 
 STEPS = ["--training.epochs=4", "--training.save_steps=3", "--model.dropout=0.1", "--training.accumulation=2"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -9,8 +9,8 @@ import pytest
 
 from test_explain import NASTY, train_tiny
 from transevolve.cli import main
-from transevolve.explain.report import results
-from transevolve.explain.runs import RunFacts, differences, read_run
+from transevolve.reporting.report import results
+from transevolve.reporting.runs import RunFacts, differences, read_run
 
 SPEED = Path(__file__).parents[1] / "results" / "speed" / "train.json"
 MEMORY = Path(__file__).parents[1] / "results" / "memory" / "train.json"

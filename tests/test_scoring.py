@@ -5,8 +5,8 @@ import os
 import pytest
 import sacrebleu
 
-from transevolve.errors import UserError
-from transevolve.scoring import compare, score
+from transevolve.core.errors import UserError
+from transevolve.metrics import compare, score
 
 REFERENCES = [
     "The cat sat on the mat, didn't it?",

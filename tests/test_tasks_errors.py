@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from test_tasks_files import FORMATS, load, reviews, write
-from transevolve.errors import UserError, nearest, quoted
+from transevolve.core.errors import UserError, nearest, quoted
 
 HEAD = "text,label\n"
 BODY = "yes,1\nno,0\n" * 3

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonargparse import ArgumentParser
 
-from transevolve.errors import UserError
-from transevolve.tasks import DataOptions, load_data
-from transevolve.tasks.columns import choose_columns
-from transevolve.tasks.labels import canonical, in_order
-from transevolve.tasks.rows import read_rows
-from transevolve.tasks.splitting import stratified_cut, stratified_sample
-from transevolve.tasks.tables import open_table
+from transevolve.core.errors import UserError
+from transevolve.data import DataOptions, load_data
+from transevolve.data.columns import choose_columns
+from transevolve.data.labels import canonical, in_order
+from transevolve.data.rows import read_rows
+from transevolve.data.splitting import stratified_cut, stratified_sample
+from transevolve.data.tables import open_table
 
 FORMATS = ["csv", "tsv", "jsonl", "parquet"]
 EVERY_FORMAT = pytest.mark.parametrize("name", [f"{kind}{gz}" for kind in FORMATS for gz in ("", ".gz")])

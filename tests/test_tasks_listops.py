@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from transevolve.errors import UserError
-from transevolve.tasks import DataOptions, load_data
-from transevolve.tasks import expressions as expressions_module
-from transevolve.tasks import listops as listops_task
-from transevolve.tasks.expressions import generate
+from transevolve.core.errors import UserError
+from transevolve.data import DataOptions, load_data
+from transevolve.data import expressions as expressions_module
+from transevolve.data import listops as listops_task
+from transevolve.data.expressions import generate
 
 RANGES = [(0, 12), (3, 40), (100, 300), (500, 2000)]
 

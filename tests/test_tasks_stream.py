@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 
 from test_tasks_files import EVERY_FORMAT, reviews, write
-from transevolve.errors import UserError
-from transevolve.tasks import iter_texts
+from transevolve.core.errors import UserError
+from transevolve.data import iter_texts
 
 LINES = ["first", "", "third \u2028 line", "  spaced  ", "last"]
 

@@ -7,8 +7,8 @@ import datasets
 import pytest
 
 from test_tasks_files import write
-from transevolve.errors import UserError
-from transevolve.tasks import TASKS, DataOptions, load_data
+from transevolve.core.errors import UserError
+from transevolve.data import TASKS, DataOptions, load_data
 
 DATA = os.environ.get("TRANSEVOLVE_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="TRANSEVOLVE_DATA names no folder with the real data")

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration
-from transevolve.errors import UserError
-from transevolve.options import parse
-from transevolve.tasks import TASKS, DataOptions, load_data, task_of, translation
+from transevolve.config.command_line import parse
+from transevolve.core.errors import UserError
+from transevolve.data import TASKS, DataOptions, load_data, task_of, translation
 
 DATA = os.environ.get("TRANSEVOLVE_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="TRANSEVOLVE_DATA names no folder with the real data")

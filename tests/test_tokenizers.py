@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, BertTokenizer, DataCollatorWithPadding
 
 from transevolve import TransEvolveConfig
-from transevolve.errors import UserError
-from transevolve.tasks import iter_texts
-from transevolve.tasks.encoding import encode
-from transevolve.tasks.tokenizers import (
+from transevolve.core.errors import UserError
+from transevolve.data import iter_texts
+from transevolve.data.encoding import encode
+from transevolve.data.tokenizers import (
     FIRST_BYTE,
     byte_tokenizer,
     listops_tokenizer,

@@ -12,7 +12,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
 
 from training_support import process, result, train, weights
 from transevolve.cli import main
-from transevolve.training.storage import checkpoints
+from transevolve.runs.storage import checkpoints
 
 EN = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 DE = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]

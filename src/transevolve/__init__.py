@@ -3,17 +3,17 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .models.configuration import TransEvolveConfig
-from .models.peer_configuration import PeerConfig
+from .models.config import TransEvolveConfig
+from .models.peer_config import PeerConfig
 
 if TYPE_CHECKING:
     from .evolution.attention import EvolvedAttention
-    from .evolution.encoder import EvolvedEncoder
-    from .models.classification import TransEvolveForSequenceClassification
+    from .evolution.stack import EvolvedEncoder
     from .models.encoder import TransEvolveModel
+    from .models.heads.classification import TransEvolveForSequenceClassification
+    from .models.heads.seq2seq import TransEvolveForConditionalGeneration
     from .models.peer import PeerForSequenceClassification
     from .models.reference import load_reference
-    from .models.translation import TransEvolveForConditionalGeneration
 
 __version__ = "0.1.0"
 
@@ -31,10 +31,10 @@ __all__ = [
 
 _HOMES = {
     "EvolvedAttention": "evolution.attention",
-    "EvolvedEncoder": "evolution.encoder",
+    "EvolvedEncoder": "evolution.stack",
     "PeerForSequenceClassification": "models.peer",
-    "TransEvolveForConditionalGeneration": "models.translation",
-    "TransEvolveForSequenceClassification": "models.classification",
+    "TransEvolveForConditionalGeneration": "models.heads.seq2seq",
+    "TransEvolveForSequenceClassification": "models.heads.classification",
     "TransEvolveModel": "models.encoder",
     "load_reference": "models.reference",
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from hardening.door import Answer, Unacceptable, require_tidy
 from hardening.nonsense import TYPED, rearranged, typo
 from hardening.runs import LABELS, TINY, Runs
-from transevolve.training.storage import check_manifest
+from transevolve.runs.storage import check_manifest
 
 SMALL_BENCH = ("--lengths=8", "--batch=1", "--systems", "fullFF-1", "--threads=1", "--output=out", "--repeats=1")
 # Numbers that make right settings take long or fill the memory, and names that reach for the network.

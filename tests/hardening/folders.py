@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from hardening.streams import damaged
-from transevolve.training.storage import MANIFEST, checkpoints, write_manifest
+from transevolve.runs.storage import MANIFEST, checkpoints, write_manifest
 
 JUNK: list[Any] = [
     None,

@@ -6,7 +6,7 @@ import yaml
 
 from hardening.nonsense import BOMB, DEEP, MERGED, TYPED, WRITTEN, rearranged, typo
 from hardening.streams import damaged
-from transevolve.training.recipe import shipped
+from transevolve.config.files import shipped
 
 
 def draw_recipe(draw: random.Random) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from hardening.door import call
 from hardening.nonsense import BOMB, DEEP, MERGED
 from hardening.runs import TINY, Runs
-from transevolve.training.storage import MANIFEST, write_manifest
+from transevolve.runs.storage import MANIFEST, write_manifest
 
 RECIPES = {
     "a key twice": ("training: {epochs: 1, epochs: 2}", "line 1: not valid YAML: 'epochs' stands here twice"),
@@ -49,7 +49,7 @@ def test_an_argument_of_nothing(sandbox):
 
 
 def test_a_sweep_of_failures_ends_in_one_line(sandbox, monkeypatch):
-    monkeypatch.setattr("transevolve.bench.sweep.train_case", lambda *args: "no luck")
+    monkeypatch.setattr("transevolve.training.sweep.train_case", lambda *args: "no luck")
     Path("s.yaml").write_text("recipe: demo\nrows: [{training.epochs: 1}]\n")
     assert call(["sweep", "s.yaml", "--output=out"]).told == "no case could be trained; the first one: no luck"
     Path("s.yaml").write_text("recipe: demo\n1: 2\n")

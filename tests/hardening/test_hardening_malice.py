@@ -9,7 +9,7 @@ import pytest
 
 from hardening.door import call
 from hardening.runs import TINY, Runs
-from transevolve.training.storage import MANIFEST, checkpoints, write_manifest
+from transevolve.runs.storage import MANIFEST, checkpoints, write_manifest
 
 MARKER = "it-ran"
 # Files that the Trainer or the hub's loaders look for, and that a run need not have: they do not stop any door.

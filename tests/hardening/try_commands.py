@@ -9,7 +9,7 @@ from hardening.door import Call, Unacceptable, empty_folder, require_tidy
 from hardening.nonsense import TYPED
 from hardening.recipes import draw_recipe, draw_sweep
 from hardening.runs import Runs
-from transevolve.training.recipe import known_keys
+from transevolve.config.files import known_keys
 
 NETWORK = ("data.hub", "data.hub_config")
 

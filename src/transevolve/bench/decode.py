@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 from transformers import EncoderDecoderCache, MarianConfig, MarianMTModel, PreTrainedModel
 
+from ..core.errors import suggestion
+from ..core.machine import allocator, commit, cpu_threads, device_name, load_average, versions
 from ..decoding import generate_beams
-from ..errors import suggestion
-from ..machine import allocator, commit, cpu_threads, device_name, load_average, versions
 from ..models.cache import TransEvolveCache
-from ..models.configuration import SIZES, VARIANTS, TransEvolveConfig
-from ..models.translation import TransEvolveForConditionalGeneration
+from ..models.config import SIZES, VARIANTS, TransEvolveConfig
+from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
 from .options import check_device
 from .results import NOT_SETTINGS, Results, Row, command_line
 from .summary import Spread, speed_ratio, spread

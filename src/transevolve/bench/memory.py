@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 
-from ..machine import commit
+from ..core.machine import commit
 from .budget import planned_row
 from .options import BenchOptions
 from .results import Results, open_results

@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 
-from ..peak import parse_bytes
+from ..core.peak_memory import parse_bytes
 from .systems import Spec, parse_spec
 
 DEFAULT_SYSTEMS = ["fullFF-1", "randomFF-1", "transformer", "transformer-eager"]

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
-from ..machine import allocations_that_fail, cpu_threads
-from ..peak import ALLOCATOR, peak_memory
+from ..core.machine import allocations_that_fail, cpu_threads
+from ..core.peak_memory import ALLOCATOR, peak_memory
 from .cell import Cell, load, random_inputs, why_failed
 from .systems import parse_spec
 

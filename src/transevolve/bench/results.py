@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ..machine import allocator, commit, device_name, load_average, versions
-from ..training.storage import write_atomically
+from ..core.files import write_atomically
+from ..core.machine import allocator, commit, device_name, load_average, versions
 from .options import BenchOptions
 
 NOT_SETTINGS = ("output", "name", "restart")

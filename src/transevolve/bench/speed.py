@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import torch
 
-from ..machine import allocations_that_fail, commit, cpu_threads, load_average
+from ..core.machine import allocations_that_fail, commit, cpu_threads, load_average
 from .budget import planned_row
 from .cell import Cell, load, random_inputs, why_failed
 from .options import BenchOptions

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedModel
 
-from ..errors import suggestion
+from ..core.errors import suggestion
 from ..evolution.backends import BACKENDS
 from ..evolution.backends.auto import explain
-from ..models.classification import TransEvolveForSequenceClassification
-from ..models.configuration import SIZES, VARIANTS, TransEvolveConfig
+from ..models.config import SIZES, VARIANTS, TransEvolveConfig
+from ..models.heads.classification import TransEvolveForSequenceClassification
 from ..models.peer import PeerForSequenceClassification
-from ..models.peer_configuration import PeerConfig
+from ..models.peer_config import PeerConfig
 from ..peers import SYSTEMS, known_settings, resolved_settings
 
 NUM_LABELS = 10

@@ -1,13 +1,11 @@
 """Results as people read them: a table in the terminal, one for GitHub, and a picture."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from .results import Results, Row, write_atomically
+from ..core.files import write_atomically
+from ..core.tables import markdown, show
+from .results import Results, Row
 from .summary import Spread, memory_ratio, speed_ratio, spread, tokens_per_second, yardsticks
 
 MOST_INSIDE = 10
@@ -59,33 +57,6 @@ def _memory_numbers(row: Row, rows: list[Row]) -> list[str]:
 
 def _ranged(value: Spread, digits: int) -> str:
     return f"{value.middle:.{digits}f} ({value.low:.{digits}f}-{value.high:.{digits}f})"
-
-
-def console() -> Console:
-    """Standard output; wide where it is not a terminal, so that files and pipes get whole rows."""
-    return Console(width=None if sys.stdout.isatty() else 180)
-
-
-def show(title: str, columns: list[str], cells: list[list[str]]) -> None:
-    table = Table(title=title)
-    for column in columns:
-        table.add_column(column)
-    for row in cells:
-        table.add_row(*row)
-    console().print(table)
-
-
-def markdown(title: str, header: dict[str, str], columns: list[str], cells: list[list[str]], reading: str) -> str:
-    """A page for GitHub: how it was measured, then the numbers."""
-    lines = [f"# {title}", ""]
-    lines += [f"- {key}: `{value}`" for key, value in header.items()]
-    lines += ["", reading, "", _bar(columns), _bar(["---"] * len(columns))]
-    lines += [_bar([cell.replace("|", "\\|") for cell in row]) for row in cells]
-    return "\n".join(lines) + "\n"
-
-
-def _bar(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def plot(path: Path, title: str, rows: list[Row], value: Callable[[Row], float | None], label: str) -> None:

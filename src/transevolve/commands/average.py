@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..options import POSITIONAL
+from ..config.command_line import POSITIONAL
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def run(options: Options) -> int:
     folder = Path(options.run)
     if options.scores is not None:
         return _mean_of_scores(folder, options)
-    from ..training.averaging import average
+    from ..runs.averaging import average
 
     output = Path(options.output or f"{str(folder).rstrip('/')}-average-{options.last}")
     steps = average(folder, options.last, output)
@@ -40,9 +40,9 @@ def run(options: Options) -> int:
 def _mean_of_scores(folder: Path, options: Options) -> int:
     import statistics
 
-    from ..bench.tables import show
-    from ..errors import UserError
-    from ..training.evaluation import score_checkpoints
+    from ..core.errors import UserError
+    from ..core.tables import show
+    from ..inference.evaluation import score_checkpoints
 
     if options.scores not in ("validation", "test"):
         raise UserError(f"--scores must be validation or test, not {options.scores!r}")

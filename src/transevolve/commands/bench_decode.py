@@ -2,9 +2,9 @@
 
 from ..bench.decode import MARIAN, WAYS, DecodeRow, measure_decode, ratio
 from ..bench.decode import DecodeOptions as Options
-from ..bench.results import write_atomically
 from ..bench.summary import Spread, spread, tokens_per_second
-from ..bench.tables import markdown, show
+from ..core.files import write_atomically
+from ..core.tables import markdown, show
 
 COLUMNS = [
     "system",

@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 from packaging.requirements import Requirement
 
-from ..bench.tables import show
+from ..core.machine import available_memory, commit, device_name
+from ..core.tables import show
 from ..evolution.backends.auto import explain
-from ..machine import available_memory, commit, device_name
-from ..models.configuration import TransEvolveConfig
+from ..models.config import TransEvolveConfig
 
 LENGTHS = [512 * 2**i for i in range(8)]
 ROOM = 10**9

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ..errors import UserError
-from ..options import POSITIONAL
+from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    from ..training.evaluation import translates
+    from ..inference.evaluation import translates
 
     if options.batch_tokens is not None and options.batch_tokens < 1:
         raise UserError(f"--batch_tokens must be at least 1, not {options.batch_tokens}")
@@ -71,9 +71,9 @@ def _only_for(kind: str, options: Options, *names: str) -> None:
 
 
 def _classification(options: Options, folder: Path) -> int:
-    from ..bench.tables import show
-    from ..training.evaluation import evaluate
-    from ..training.report import write_confusion
+    from ..core.tables import show
+    from ..inference.evaluation import evaluate
+    from ..runs.plots import write_confusion
 
     scored = evaluate(
         Path(options.run),
@@ -100,11 +100,11 @@ def _classification(options: Options, folder: Path) -> int:
 
 
 def _translation(options: Options, folder: Path) -> int:
-    from ..bench.tables import show
-    from ..scoring import compare
-    from ..training.evaluation import evaluate_translation
-    from ..training.storage import write_atomically
-    from ..training.translator import run_search
+    from ..core.files import write_atomically
+    from ..core.tables import show
+    from ..inference.evaluation import evaluate_translation
+    from ..inference.translator import run_search
+    from ..metrics import compare
     from .searching import search_of
 
     search = search_of(options, run_search(Path(options.run)))
@@ -150,6 +150,6 @@ def _translation(options: Options, folder: Path) -> int:
 
 
 def _write(folder: Path, name: str, content: dict) -> None:
-    from ..training.storage import write_atomically
+    from ..core.files import write_atomically
 
     write_atomically(folder / f"{name}.evaluation.json", json.dumps(content, ensure_ascii=False, indent=1) + "\n")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import UserError
-from ..options import POSITIONAL
+from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
 
 SHOWN = 48
 MEASURED = 512
@@ -51,10 +51,10 @@ def run(options: Options) -> int:
     text = " ".join(options.text)
     if not text.strip():
         raise UserError('give a text to explain: transevolve explain RUN "the text"')
+    from ..core.files import write_atomically
     from ..explain.observe import Observer
     from ..explain.page import explanation_page
     from ..explain.picture import write_picture
-    from ..training.storage import write_atomically
 
     page = _suffixed(options.output or str(Path(options.run) / "explain.html"), ".html")
     observer = Observer(Path(options.run))
@@ -70,10 +70,10 @@ def run(options: Options) -> int:
 
 
 def _error(options: Options) -> int:
-    from ..bench.tables import show
-    from ..explain.drifting import measure, write_picture
+    from ..core.files import write_atomically
+    from ..core.tables import show
+    from ..explain.error_over_depth import measure, write_picture
     from ..explain.observe import Observer
-    from ..training.storage import write_atomically
 
     if bool(options.file) == bool(options.text):
         raise UserError("--error measures over texts: give --file F, or texts after the run")
@@ -96,7 +96,7 @@ def _error(options: Options) -> int:
 
 def _filled(options: Options) -> Iterator[tuple[int, str]]:
     """The texts of the file that are not blank."""
-    from ..tasks import iter_texts
+    from ..data import iter_texts
 
     assert options.file is not None
     return (item for item in iter_texts(options.file, options.column) if item[1].strip())

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ..errors import UserError
-from ..options import POSITIONAL
+from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Options:
 def run(options: Options) -> int:
     import torch
 
-    from ..bench.tables import show
+    from ..core.machine import cpu_threads
+    from ..core.tables import show
     from ..export.classifier import TOLERANCE
     from ..export.export import export
     from ..export.timing import table
-    from ..machine import cpu_threads
 
     if options.rounds < 0 or options.threads < 0:
         raise UserError("--rounds and --threads cannot be negative")

@@ -4,8 +4,8 @@ import json
 import sys
 from dataclasses import dataclass, field
 
-from ..errors import UserError
-from ..options import POSITIONAL
+from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
 from .streaming import check_source, open_texts, output, say_truncated
 
 WINDOW = 1024
@@ -34,7 +34,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    from ..training.prediction import Predictor
+    from ..inference.prediction import Predictor
 
     if options.batch_tokens < 1:
         raise UserError(f"--batch_tokens must be at least 1, not {options.batch_tokens}")

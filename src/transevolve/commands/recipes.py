@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ..options import POSITIONAL
+from ..config.command_line import POSITIONAL
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class Options:
 
 
 def run(options: Options) -> int:
-    from ..bench.tables import show
-    from ..training.recipe import find_recipe, shipped, summary
+    from ..config.files import find_recipe, shipped, summary
+    from ..core.tables import show
 
     if options.recipe is not None:
         print(find_recipe(options.recipe).read_text(encoding="utf-8"), end="")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import UserError
-from ..options import POSITIONAL
+from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Options:
 
 
 def run(options: Options) -> int:
-    from ..explain.report import report_page
-    from ..explain.runs import find_runs, names, read_run
-    from ..training.storage import write_atomically
+    from ..core.files import write_atomically
+    from ..reporting.report import report_page
+    from ..reporting.runs import find_runs, names, read_run
 
     output, given = Path(options.output), [Path(path) for path in options.paths]
     if output.is_dir() or output.suffix != ".html":

@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 from typing import Protocol
 
+from ..core.errors import UserError
 from ..decoding import BeamOptions
-from ..errors import UserError
 
 
 class Search(Protocol):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..errors import UserError
+from ..core.errors import UserError
 
 
 class Source(Protocol):
@@ -38,7 +38,7 @@ def check_source(options: Source, what: str) -> None:
 
 
 def open_texts(options: Source) -> Texts:
-    from ..tasks import iter_texts
+    from ..data import iter_texts
 
     if options.texts:
         return Texts(iter(list(enumerate(options.texts, start=1))), "arguments")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import UserError
-from ..options import POSITIONAL
+from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Options:
 
 
 def run(options: Options) -> int:
-    from ..bench.sweep import most_frequent, plot, read_sweep, run_sweep, table
-    from ..bench.tables import show
-    from ..training.recipe import find_recipe
+    from ..config.files import find_recipe
+    from ..core.tables import show
+    from ..training.sweep import most_frequent, plot, read_sweep, run_sweep, table
 
     path = find_recipe(options.file)
     sweep = read_sweep(path)

@@ -3,9 +3,9 @@
 import inspect
 from dataclasses import dataclass
 
-from ..bench.tables import show
+from ..core.tables import show
 from ..evolution.backends import BACKENDS
-from ..models.configuration import VARIANTS, TransEvolveConfig
+from ..models.config import VARIANTS, TransEvolveConfig
 from ..peers import SYSTEMS, Capabilities
 
 CITATION = "Dutta et al., Redesigning the Transformer Architecture, NeurIPS 2021"

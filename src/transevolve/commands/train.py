@@ -4,8 +4,8 @@ import shlex
 import sys
 from dataclasses import dataclass, field, fields
 
-from ..options import POSITIONAL
-from ..training.options import Recipe
+from ..config.command_line import POSITIONAL
+from ..config.recipe import Recipe
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Options(Recipe):
 
 def expand(arguments: list[str]) -> list[str]:
     """A recipe becomes the flags it stands for; what was typed comes after them, and wins."""
-    from ..training.recipe import as_arguments, find_recipe
+    from ..config.files import as_arguments, find_recipe
 
     if not arguments or arguments[0].startswith("-"):
         return arguments
@@ -29,8 +29,8 @@ def expand(arguments: list[str]) -> list[str]:
 
 
 def run(options: Options) -> int:
-    from ..bench.tables import show
-    from ..training.report import result_rows
+    from ..core.tables import show
+    from ..runs.results import result_rows
     from ..training.train import Interrupted, train
 
     recipe = Recipe(**{f.name: getattr(options, f.name) for f in fields(Recipe)})

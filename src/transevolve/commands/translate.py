@@ -5,8 +5,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import UserError
-from ..options import POSITIONAL
+from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
 from .streaming import check_source, open_texts, output, say_truncated
 
 WINDOW = 512
@@ -42,8 +42,8 @@ class Options:
 
 
 def run(options: Options) -> int:
-    from ..training.run import check_run
-    from ..training.translator import Translator, run_search
+    from ..inference.translator import Translator, run_search
+    from ..runs.folder import check_run
     from .searching import search_of
 
     if options.batch_tokens < 1:

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import EncoderDecoderCache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from ..models.translation import TransEvolveForConditionalGeneration
+from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
 
 
 class Decoder(ABC):

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import UserError
+from ..core.errors import UserError
+from ..data.encoding import encode
 from ..evolution.attention import AttentionState
 from ..evolution.backends.literal import LiteralEvolution
 from ..evolution.block import EncoderBlock, EncoderDepth
-from ..models.classification import TransEvolveForSequenceClassification
+from ..models.heads.classification import TransEvolveForSequenceClassification
 from ..models.inputs import embed
-from ..tasks.encoding import encode
-from ..training.run import class_names, load_run_model, load_run_tokenizer
+from ..runs.folder import class_names, load_run_model, load_run_tokenizer
 
 
 class Step(NamedTuple):

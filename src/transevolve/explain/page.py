@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .figures import TIMES
+from ..core.figures import TIMES
 from .observe import Observation
 from .projection import apart, project
 

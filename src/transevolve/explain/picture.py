@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .figures import TIMES, new_figure, plain, save
+from ..core.figures import TIMES, new_figure, plain, save
 from .observe import Observation
 from .projection import apart, project
 

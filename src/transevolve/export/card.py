@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from ..shapes import fits
-from ..training.options import Recipe
+from ..config.recipe import Recipe
+from ..core.json_files import fits
 
 USE_CLASSIFIER = """import transevolve  # registers the model
 from transformers import pipeline

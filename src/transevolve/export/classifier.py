@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from ..errors import UserError
+from ..core.errors import UserError
 from ..evolution.attention import EvolvedAttention
-from ..models.configuration import TransEvolveConfig
-from ..training.run import load_run_model
+from ..models.config import TransEvolveConfig
+from ..runs.folder import load_run_model
 
 Forward = Callable[[Tensor, Tensor], Tensor]
 TOLERANCE = 1e-4

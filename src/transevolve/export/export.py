@@ -12,11 +12,11 @@ import torch
 from transformers import AutoConfig
 from transformers.utils import logging
 
-from ..errors import UserError
-from ..machine import device_name, versions
-from ..training.report import read_results
-from ..training.run import RESULTS, check_run, class_names, load_errors, load_model, load_run_model, load_run_recipe
-from ..training.storage import MANIFEST
+from ..core.errors import UserError
+from ..core.machine import device_name, versions
+from ..runs.folder import RESULTS, check_run, class_names, load_errors, load_model, load_run_model, load_run_recipe
+from ..runs.results import read_results
+from ..runs.storage import MANIFEST
 from .card import model_card
 from .classifier import Forward, Logits, largest_difference, load_logits, require_equal
 from .onnx import load_onnx, require_packages, write_onnx

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import UserError
+from ..core.errors import UserError
 from .classifier import Forward, Logits, dynamic_shapes, sample
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")

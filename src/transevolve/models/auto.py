@@ -10,5 +10,5 @@ from importlib import import_module
 
 @cache
 def register_models() -> None:
-    for name in ("encoder", "classification", "translation", "peer"):
+    for name in ("encoder", "heads.classification", "heads.seq2seq", "peer"):
         import_module(f"transevolve.models.{name}")

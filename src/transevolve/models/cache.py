@@ -3,7 +3,7 @@
 from torch import Tensor
 from transformers import Cache
 
-from ..evolution.past import DecoderPast
+from ..evolution.decoder_state import DecoderPast
 
 
 class TransEvolveCache(Cache):

@@ -8,9 +8,9 @@ from transformers.utils.generic import can_return_tuple
 
 from ..evolution.attention import EvolvedAttention
 from ..evolution.block import Trace
-from ..evolution.encoder import EvolvedEncoder
 from ..evolution.feedforward import GlorotLinear, RotationLinear
-from .configuration import TransEvolveConfig
+from ..evolution.stack import EvolvedEncoder
+from .config import TransEvolveConfig
 from .embedding import TokenEmbedding
 from .inputs import embed, padding_mask
 from .loading import CheckedLoading

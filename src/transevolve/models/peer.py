@@ -10,13 +10,13 @@ from ..evolution.block import Trace
 from ..evolution.feedforward import GlorotLinear
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
-from .classification import PoolingHead
 from .embedding import TokenEmbedding
 from .encoder import as_tuple
+from .heads.classification import PoolingHead
 from .inputs import embed, padding_mask
 from .loading import CheckedLoading
 from .loss import classification_loss
-from .peer_configuration import PeerConfig
+from .peer_config import PeerConfig
 
 
 class PeerForSequenceClassification(CheckedLoading):

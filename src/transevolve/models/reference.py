@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from ..evolution.attention import EvolvedAttention
 from ..evolution.block import DecoderDepth, EncoderDepth
 from ..evolution.feedforward import FullFeedForward, RandomFeedForward
-from .classification import TransEvolveForSequenceClassification
-from .configuration import TransEvolveConfig
+from .config import TransEvolveConfig
 from .encoder import TransEvolveModel, TransEvolvePreTrainedModel
-from .translation import TransEvolveForConditionalGeneration
+from .heads.classification import TransEvolveForSequenceClassification
+from .heads.seq2seq import TransEvolveForConditionalGeneration
 
 
 def load_reference(weights: Mapping[str, np.ndarray], *, heads: int) -> TransEvolvePreTrainedModel:

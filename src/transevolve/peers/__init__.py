@@ -4,7 +4,7 @@ here."""
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import suggestion
+from ..core.errors import suggestion
 from . import (
     bigbird,
     fnet,

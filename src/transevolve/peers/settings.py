@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from ..errors import nearest
+from ..core.errors import nearest
 
 Count = Annotated[int, 1]
 Seed = Annotated[int, 0]

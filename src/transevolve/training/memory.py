@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, PreTrainedConfig
 
-from ..errors import UserError
-from ..peak import ALLOCATOR, parse_bytes, peak_memory
-from .batching import Batches
+from ..core.errors import UserError
+from ..core.peak_memory import ALLOCATOR, parse_bytes, peak_memory
+from ..data.batching import Batches
 
 
 def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int:

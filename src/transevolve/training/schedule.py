@@ -2,7 +2,7 @@
 
 import math
 
-from .options import TrainingOptions
+from ..config.recipe import TrainingOptions
 
 
 def paper_learning_rate(step: int, lr_max: float, hidden_size: int, warmup: float) -> float:

@@ -12,20 +12,23 @@ from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
-from ..errors import UserError
-from ..tasks import TextData, load_data
-from .batching import Batches, Rows
-from .build import unused
-from .callbacks import MetricsFile, Recorder, StopWhenAsked, say, tensorboard
-from .engine import check_packages, check_training, training_arguments
-from .jobs import job_of, resolve
-from .lock import locked
+from ..config.files import read_settings, recipe_yaml
+from ..config.recipe import Recipe
+from ..core.errors import UserError
+from ..core.files import write_atomically
+from ..data import TextData, load_data
+from ..data.batching import Batches, Rows
+from ..kinds.build import unused
+from ..kinds.jobs import job_of, resolve
+from ..runs.folder import CHECKPOINTS, RECIPE, RESULTS, load_errors, load_run_model, publish_model
+from ..runs.lock import locked
+from ..runs.metrics_file import MetricsFile
+from ..runs.plots import CURVES, write_curves
+from ..runs.results import Result, machine_facts, read_results
+from ..runs.storage import PARTIAL, check_manifest, newest_whole
+from .callbacks import Recorder, StopWhenAsked, say, tensorboard
+from .hf_arguments import check_packages, check_training, training_arguments
 from .memory import parts_within
-from .options import Recipe
-from .recipe import read_settings, recipe_yaml
-from .report import CURVES, Result, machine_facts, read_results, write_curves
-from .run import CHECKPOINTS, RECIPE, RESULTS, load_errors, load_run_model, publish_model
-from .storage import PARTIAL, check_manifest, newest_whole, write_atomically
 from .trainer import EvolveTrainer
 
 INCONSEQUENTIAL = {"output", "training.keep", "training.log_steps", "training.workers", "training.threads"}

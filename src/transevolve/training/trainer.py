@@ -12,11 +12,11 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from ..errors import UserError
-from .batching import Batches, BatchLoader, Collator, Rows
-from .options import TrainingOptions
+from ..config.recipe import TrainingOptions
+from ..core.errors import UserError
+from ..data.batching import Batches, BatchLoader, Collator, Rows
+from ..runs.storage import PARTIAL, full_disk_told, publish, rotate
 from .schedule import learning_rate
-from .storage import PARTIAL, full_disk_told, publish, rotate
 
 
 class EvolveTrainer(Trainer):

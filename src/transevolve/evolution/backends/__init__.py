@@ -1,7 +1,7 @@
 """The ways to compute evolved attention. A new one is a file with a `begin`, and a line here."""
 
 from . import auto, fused, linear, literal, once
-from .base import Begin, Evolution, Settings
+from .backend import Begin, Evolution, Settings
 
 BACKENDS: dict[str, Begin] = {
     "literal": literal.begin,

@@ -6,7 +6,7 @@ import torch
 
 from ..initial import InitialCondition
 from . import fused, once
-from .base import Evolution, Settings
+from .backend import Evolution, Settings
 
 COMPLEXITY = "that of the backend it chooses"
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from ..initial import InitialCondition
-from .base import Evolution, Settings
+from .backend import Evolution, Settings
 from .literal import LiteralEvolution
 
 COMPLEXITY = "L (n^2 d + n^2 exponentials), memory n"

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from ..initial import InitialCondition
-from .base import Evolution, Settings
+from .backend import Evolution, Settings
 
 COMPLEXITY = "L n f d, f features a head"
 CHUNK = 128

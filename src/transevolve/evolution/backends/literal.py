@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..initial import InitialCondition, constant_operator, key_operator, row_operator
-from .base import Evolution, Settings
+from .backend import Evolution, Settings
 
 COMPLEXITY = "L (n^2 d + n^2 exponentials)"
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..initial import InitialCondition
-from .base import Settings
+from .backend import Settings
 from .linear import inverse, key_features, query_features, relative_weights
 
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..initial import InitialCondition
-from .base import Evolution, Settings
+from .backend import Evolution, Settings
 from .fused import FusedEvolution
 from .literal import LiteralEvolution
 from .pool import POOL

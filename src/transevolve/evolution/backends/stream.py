@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..initial import InitialCondition
-from .base import Evolution, Settings
+from .backend import Evolution, Settings
 from .growing import Growing
 from .linear import Carry, LinearEvolution
 

@@ -1,0 +1,1 @@
+"""The recipe as a typed tree, its files, and the command line made from it."""

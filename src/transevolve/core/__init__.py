@@ -1,0 +1,1 @@
+"""Errors, files, tables and figures: what every other package uses."""

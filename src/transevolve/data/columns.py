@@ -1,0 +1,91 @@
+"""Which column holds the texts and which the classes: named, or recognised, or asked for."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from ..core.errors import UserError, nearest, quoted
+from .labels import canonical
+from .tables import Table
+
+TEXT_NAMES = (
+    "text", "texts", "sentence", "comment", "review", "content", "message", "body", "document", "utterance", "tweet",
+    "post", "query", "question", "abstract", "article", "headline", "title", "description", "source", "input",
+)  # fmt: skip
+LABEL_NAMES = (
+    "label", "labels", "class", "classes", "category", "verdict", "target", "sentiment", "topic", "intent", "rating",
+    "stars", "score", "tag", "answer", "output",
+)  # fmt: skip
+SAMPLE = 1000
+
+
+def choose_columns(table: Table, text: str | None = None, label: str | None = None) -> tuple[str, str]:
+    """The columns of texts and classes.
+
+    A name that the user gives must be there. Otherwise a column is recognised by an obvious name; in a table of two
+    columns the other one then needs none, and if neither has one, the classes are where fewer values recur.
+    """
+    for role, name in (("text", text), ("label", label)):
+        require_column(table, name, role)
+    if text is not None and text == label:
+        raise UserError(f"data.text and data.label are both {text!r}: name two different columns")
+    text = text or recognised(table.columns, TEXT_NAMES, {label})
+    label = label or recognised(table.columns, LABEL_NAMES, {text})
+    if len(table.columns) == 2:
+        first, second = table.columns
+        if text is None and label is None:
+            return _by_content(table)
+        text = text or (second if label == first else first)
+        label = label or (second if text == first else first)
+    if text is None:
+        raise UserError(f"{table.file}: which column holds the texts? Name it with data.text: {quoted(table.columns)}")
+    if label is None:
+        raise UserError(
+            f"{table.file}: which column holds the labels? Name it with data.label: {quoted(table.columns)}"
+        )
+    return text, label
+
+
+def choose_text_column(table: Table, text: str | None = None) -> str:
+    """The column of texts, where no classes are needed."""
+    require_column(table, text, "text")
+    if len(table.columns) == 1:
+        return table.columns[0]
+    text = text or recognised(table.columns, TEXT_NAMES, set())
+    if text is None:
+        raise UserError(f"{table.file}: which column holds the texts? Name it: {quoted(table.columns)}")
+    return text
+
+
+def require_column(table: Table, name: str | None, role: str) -> None:
+    if name is not None and name not in table.columns:
+        raise UserError(
+            f"{table.file}: there is no column {name!r} (data.{role}); the columns are {quoted(table.columns)}"
+            f"{nearest(name, table.columns)}"
+        )
+
+
+def recognised(columns: Sequence[str], names: Sequence[str], taken: set[str | None]) -> str | None:
+    """The one column with an obvious name; the most obvious one, `names[0]`, wins over the others."""
+    found = [column for column in columns if column.casefold() in names and column not in taken]
+    first = [column for column in found if column.casefold() == names[0]]
+    if len(first) == 1:
+        return first[0]
+    return found[0] if len(found) == 1 else None
+
+
+def _by_content(table: Table) -> tuple[str, str]:
+    sample = [values for _, values in islice(table.select(table.columns), SAMPLE)]
+    kinds = [len({repr(values[place]) for values in sample}) for place in (0, 1)]
+    if kinds[0] == kinds[1]:
+        raise UserError(
+            f"{table.file}: which of {quoted(table.columns)} holds the texts, and which the labels?"
+            " Name them with data.text and data.label"
+        )
+    place = kinds.index(min(kinds))
+    text, label = table.columns[1 - place], table.columns[place]
+    if table.unit == "line" and canonical(label) in {str(values[place]).strip() for values in sample}:
+        raise UserError(
+            f"{table.file}, line 1: {label!r} is a label here and in other lines, so the file has no header;"
+            f" put one above it, such as {'text,label' if place else 'label,text'}"
+        )
+    return text, label

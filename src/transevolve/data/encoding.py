@@ -1,0 +1,164 @@
+"""Texts to token ids, by the batch, straight into Arrow columns."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from transformers import PreTrainedTokenizerFast
+
+from ..core.errors import UserError
+from .tokenizers import FIRST_BYTE
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+BATCH = 1024
+
+
+@dataclass
+class Encoded:
+    """Token ids of all texts, end to end; text i is `ids[offsets[i]:offsets[i + 1]]`."""
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    truncated: int = 0
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    def select(self, kept: np.ndarray) -> "Encoded":
+        """The texts where the mask is true."""
+        lengths = self.lengths
+        return Encoded(self.ids[np.repeat(kept, lengths)], _offsets(lengths[kept]))
+
+    def column(self) -> pa.Array:
+        """Lists of ids on the same memory."""
+        return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
+
+    def dataset(self, classes: np.ndarray) -> "Dataset":
+        columns = {"input_ids": self.column(), "labels": pa.array(classes), "length": _int32(self.lengths)}
+        return _dataset(columns, self.ids, self.offsets, classes)
+
+
+def pair_dataset(sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> "Dataset":
+    """Sources as `input_ids`, targets as `labels`, the longer of both as `length`, and columns of text."""
+    longer = np.maximum(sources.lengths, targets.lengths)
+    columns = {"input_ids": sources.column(), "labels": targets.column(), "length": _int32(longer)}
+    columns |= {name: pa.array(column, pa.large_string()) for name, column in texts.items()}
+    written = "".join(f"{name}\0" + "\0".join(column) for name, column in texts.items()).encode()
+    return _dataset(columns, sources.ids, sources.offsets, targets.ids, targets.offsets, written)
+
+
+def _int32(values: np.ndarray) -> pa.Array:
+    return pa.array(values.astype(np.int32))
+
+
+def _dataset(columns: dict[str, pa.Array], *content: np.ndarray | bytes) -> "Dataset":
+    """The columns; their fingerprint is given because the library's own way copies all of them."""
+    from datasets import Dataset
+
+    digest = blake2b(digest_size=8)
+    for part in content:
+        digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(part))
+    return Dataset(pa.table(columns), fingerprint=digest.hexdigest())
+
+
+def id_type(vocab_size: int) -> type[np.unsignedinteger]:
+    """The smallest type that holds every id: a corpus of characters is then a quarter of its size in int32."""
+    return next(kind for kind in (np.uint8, np.uint16, np.uint32) if vocab_size <= np.iinfo(kind).max + 1)
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int | None, where: Callable[[int], str]
+) -> Encoded:
+    """Encode as `tokenizer(text, truncation=True, max_length=max_length)` does, and count what was cut.
+
+    Nothing is cut if there is no maximum. `where(i)` says where text i came from, for an error.
+    """
+    if max_length is not None and max_length <= tokenizer.num_special_tokens_to_add():
+        raise UserError(f"data.max_length {max_length} leaves no room for text beside the special tokens; raise it")
+    unit = tokenizer.init_kwargs.get("unit")
+    if unit is not None:
+        return _encode_symbols(tokenizer, unit, texts, max_length)
+    return _encode_pieces(tokenizer, texts, max_length, where)
+
+
+def _encode_pieces(
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int | None, where: Callable[[int], str]
+) -> Encoded:
+    backend = tokenizer.backend_tokenizer
+    backend.encode_special_tokens = tokenizer.split_special_tokens
+    if max_length is not None:
+        backend.enable_truncation(max_length)
+    lengths, parts, truncated = np.zeros(len(texts), dtype=np.int64), [], 0
+    try:
+        for start in range(0, len(texts), BATCH):
+            batch = list(texts[start : start + BATCH])
+            try:
+                encodings = backend.encode_batch_fast(batch)
+            except Exception as error:
+                raise _not_encodable(tokenizer, batch, error, lambda index, start=start: where(start + index)) from None
+            for index, encoding in enumerate(encodings, start=start):
+                lengths[index] = len(encoding)
+                truncated += bool(encoding.overflowing)
+            parts.append(np.concatenate([np.asarray(e.ids, dtype=id_type(len(tokenizer))) for e in encodings]))
+    finally:
+        backend.no_truncation()
+    if not lengths.all():
+        raise UserError(f"{where(int(np.argmin(lengths)))}: there is not one token in this text; remove the row")
+    return Encoded(_joined(parts, tokenizer), _offsets(lengths), truncated)
+
+
+def _not_encodable(
+    tokenizer: PreTrainedTokenizerFast, batch: list[str], error: Exception, where: Callable[[int], str]
+) -> Exception:
+    """Name the text that the tokenizer refused."""
+    for index, text in enumerate(batch):
+        try:
+            tokenizer.backend_tokenizer.encode(text)
+        except Exception:
+            known = set(tokenizer.get_vocab())
+            symbol = next((word for word in text.split() if word not in known), text)
+            return UserError(f"{where(index)}: the tokenizer does not know {symbol!r} ({error}); choose another one")
+    return error
+
+
+def _encode_symbols(
+    tokenizer: PreTrainedTokenizerFast, unit: str, texts: Sequence[str], max_length: int | None
+) -> Encoded:
+    """Bytes and characters need no search: a table lookup is a hundred times faster than the library's model."""
+    table = _symbol_table(tokenizer, unit)
+    codec, code_type = ("utf-8", np.uint8) if unit == "byte" else ("utf-32-le", np.uint32)
+    start = np.array([tokenizer.cls_token_id], dtype=table.dtype)
+    lengths, parts, truncated = np.zeros(len(texts), dtype=np.int64), [], 0
+    for index, text in enumerate(texts):
+        codes = np.frombuffer(text.encode(codec), dtype=code_type)
+        kept = codes if max_length is None else codes[: max_length - 1]
+        truncated += len(kept) < len(codes)
+        lengths[index] = 1 + len(kept)
+        parts += [start, table[kept]]
+    return Encoded(_joined(parts, tokenizer), _offsets(lengths), truncated)
+
+
+def _symbol_table(tokenizer: PreTrainedTokenizerFast, unit: str) -> np.ndarray:
+    """Id of each byte, or of each Unicode code point."""
+    kind = id_type(len(tokenizer))
+    if unit == "byte":
+        return np.arange(FIRST_BYTE, 256 + FIRST_BYTE, dtype=kind)
+    table = np.full(0x110000, tokenizer.unk_token_id, dtype=kind)
+    for token, index in tokenizer.get_vocab().items():
+        if len(token) == 1:
+            table[ord(token)] = index
+    return table
+
+
+def _joined(parts: list[np.ndarray], tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=id_type(len(tokenizer)))
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

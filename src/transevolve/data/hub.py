@@ -1,0 +1,56 @@
+"""A dataset of the Hugging Face hub as a source: a convenience where there is a network."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import datasets
+
+from ..core.errors import UserError
+from .options import SPLITS, DataOptions, Split
+from .sources import Source
+from .tables import Record, Table
+
+
+def hub_source(options: DataOptions) -> Source:
+    for key in ("validation", "test"):
+        if isinstance(getattr(options, key), str):
+            raise UserError(f"data.{key} names a file, which cannot go with data.hub; give all files with data.path")
+    tables = hub_tables(options)
+    names = {split: table.file for split, table in tables.items()}
+    return Source(names, {split: partial(tables.__getitem__, split) for split in tables}, options.text, options.label)
+
+
+def hub_tables(options: DataOptions) -> dict[Split, Table]:
+    """A table for each split of the dataset."""
+    name = str(options.hub)
+    try:
+        found = datasets.load_dataset(name, options.hub_config, cache_dir=options.cache)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(
+            f"data.hub {name!r} cannot be loaded ({reason}); check the name and the network,"
+            " name its configuration with data.hub_config if it has several, or give the files with data.path"
+        ) from None
+    if not isinstance(found, datasets.DatasetDict) or "train" not in found:
+        raise UserError(f"data.hub {name!r} has no train split; give the files with data.path")
+    called = f"{name}, {options.hub_config}" if options.hub_config else name
+    return {split: _table(f"{called} ({split})", found[split]) for split in SPLITS if split in found}
+
+
+def _table(name: str, data: datasets.Dataset) -> Table:
+    return Table(name, "row", list(data.column_names), partial(_records, data))
+
+
+def _records(data: datasets.Dataset, names: Sequence[str]) -> Iterator[Record]:
+    batches = data.select_columns(list(names)).iter(batch_size=1000)
+    columns = ([_named(data.features[name], batch[name]) for name in names] for batch in batches)
+    yield from enumerate(chain.from_iterable(zip(*values, strict=True) for values in columns), start=1)
+
+
+def _named(feature: Any, values: list[Any]) -> list[Any]:
+    """Class numbers as the names that the dataset declares for them; it marks a missing label by -1."""
+    if not isinstance(feature, datasets.ClassLabel):
+        return values
+    return [None if value is None or value < 0 else feature.names[value] for value in values]

@@ -1,0 +1,61 @@
+"""Lines of a UTF-8 byte stream, plain or gzip, in constant memory, with errors that name the line."""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from ..core.errors import UserError
+
+
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    """The file's content, decompressed if it is gzip, whatever its name says."""
+    try:
+        with open(path, "rb") as raw:
+            yield decompressed(raw)
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file; check the path") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def decompressed(stream: BinaryIO) -> BinaryIO:
+    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(stream)
+    if buffered.peek(2)[:2] == b"\x1f\x8b":
+        return io.BufferedReader(gzip.GzipFile(fileobj=buffered), 1 << 20)
+    return buffered
+
+
+@contextmanager
+def gzip_errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{name}: the gzip data is damaged or cut short ({error}); make the file again") from None
+
+
+def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
+    """(number, line) with the line's end kept. Only "\\n" ends a line; a byte order mark at the start is not text."""
+    with gzip_errors(name):
+        for number, line in enumerate(stream, start=1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+                if not line:
+                    return
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f"{name}, line {number}: byte 0x{line[error.start]:02x} at position {error.start + 1}"
+                    " is not UTF-8; save the file as UTF-8"
+                ) from None
+            yield number, text
+
+
+def stripped(line: str) -> str:
+    """The line without its end, in either convention."""
+    return line.removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,131 @@
+"""What the user says about the data: the keys under `--data.*`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from ..core.errors import UserError, nearest, quoted
+
+SUBWORDS = ("bpe", "unigram")
+TOKENIZERS = ("wordpiece", *SUBWORDS, "char", "byte", "listops")
+Split = Literal["train", "validation", "test"]
+Kind = Literal["classification", "translation"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+PAIR_OPTIONS = frozenset(
+    {"source", "target", "source_lang", "target_lang"}
+    | {"validation_source", "validation_target", "test_source", "test_target"}
+)
+
+
+@dataclass
+class DataOptions:
+    """The data to learn from. None means the task's own default.
+
+    Args:
+        task: Which task: files (your own data), translation, listops, agnews, imdb or imdb-char. With a source and a
+            target, or their languages, files means translation.
+        path: A file (csv, tsv, jsonl, parquet; plain or gzip), or a folder with train, validation and test files; for
+            translation a folder with train.en, train.de and so on, plain or gzip.
+        hub: A dataset on the Hugging Face hub, instead of a path; it is downloaded.
+        hub_config: Which of the hub dataset's configurations, such as de-en, if it has several.
+        text: Column of the texts; found by its name if not given.
+        label: Column of the classes; found by its name if not given.
+        source: File with one source sentence per line (translation); plain or gzip.
+        target: File with the translation of each of these lines.
+        source_lang: Language to translate from, as in the names of the files in the folder, or on the hub.
+        target_lang: Language to translate into, likewise.
+        validation_source: Source sentences that select the model, if they are not in the folder.
+        validation_target: Their translations.
+        test_source: Source sentences to score at the end, if they are not in the folder.
+        test_target: Their translations.
+        validation: The file that selects the model, or the share of train to cut off for it (0.1 if there is no file;
+            in translation a share only, 0.05 and at most 2,000 pairs).
+        test: A file to score at the end, if it is not in the folder.
+        tokenizer: wordpiece, bpe, unigram, char, byte or listops; bpe or unigram for translation.
+        vocab: A BERT vocab.txt for wordpiece; without it, word pieces are learned from the training texts.
+        vocab_size: Largest size of a learned vocabulary.
+        max_length: Tokens per text; longer texts are cut, and in translation not trained on. In listops, the length
+            that every expression stays below.
+        min_length: In listops, the length that every expression exceeds.
+        brackets: In listops, keep the brackets or drop them (then the expression tree is ambiguous).
+        train_rows: Train on this many rows (listops generates them).
+        validation_rows: Validate on this many rows.
+        test_rows: Test on this many rows.
+        seed: Decides which rows are cut off or sampled, and what is generated.
+        cache: Folder for what is generated or downloaded.
+    """
+
+    task: str = "files"
+    path: str | None = None
+    hub: str | None = None
+    hub_config: str | None = None
+    text: str | None = None
+    label: str | None = None
+    source: str | None = None
+    target: str | None = None
+    source_lang: str | None = None
+    target_lang: str | None = None
+    validation_source: str | None = None
+    validation_target: str | None = None
+    test_source: str | None = None
+    test_target: str | None = None
+    validation: float | str | None = None
+    test: str | None = None
+    tokenizer: str | None = None
+    vocab: str | None = None
+    vocab_size: int | None = None
+    max_length: int | None = None
+    min_length: int | None = None
+    brackets: Literal["keep", "drop"] = "keep"
+    train_rows: int | None = None
+    validation_rows: int | None = None
+    test_rows: int | None = None
+    seed: int = 0
+    cache: str | None = None
+
+    def rows_wanted(self, split: Split) -> int | None:
+        return getattr(self, f"{split}_rows")
+
+
+def changed(options: DataOptions) -> set[str]:
+    """The options that differ from their defaults."""
+    return {field.name for field in fields(options) if getattr(options, field.name) != field.default}
+
+
+def check_options(options: DataOptions, uses: frozenset[str]) -> None:
+    """Refuse a value that makes no sense, and an option that the task would ignore."""
+    ignored = sorted(changed(options) - uses - {"task", "seed", "cache"})
+    if ignored:
+        raise UserError(
+            f"data.{ignored[0]} has no meaning for the task {options.task!r}: remove it"
+            f" (the task uses {', '.join(sorted(uses))})"
+        )
+    if options.brackets not in ("keep", "drop"):
+        raise UserError(f"data.brackets must be keep or drop, not {options.brackets!r}")
+    for name in ("vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UserError(f"data.{name} must be at least 1, not {value}")
+    if options.hub_config is not None and options.hub is None:
+        raise UserError("data.hub_config is given without data.hub: name the dataset too")
+    if not 0 <= options.seed < 2**32:
+        raise UserError(f"data.seed must lie between 0 and 2^32 - 1, not {options.seed}")
+    if isinstance(options.validation, int | float) and not 0 <= options.validation < 1:
+        raise UserError(
+            "data.validation must be a file, or a share of the training rows from 0 to below 1,"
+            f" not {options.validation}"
+        )
+
+
+def check_tokenizer(kind: str, options: DataOptions, choices: Sequence[str] = TOKENIZERS) -> None:
+    """Refuse a tokenizer that the task cannot use, and a vocabulary option that the tokenizer would ignore."""
+    if kind not in TOKENIZERS:
+        raise UserError(f"data.tokenizer {kind!r} is unknown: choose from {quoted(choices)}{nearest(kind, choices)}")
+    if kind not in choices:
+        raise UserError(f"data.tokenizer {kind!r} cannot be used for {options.task}: choose from {quoted(choices)}")
+    if options.vocab is not None and kind != "wordpiece":
+        raise UserError(f"data.vocab holds word pieces: it cannot be used with data.tokenizer {kind!r}")
+    if options.vocab is not None and options.vocab_size is not None:
+        raise UserError("data.vocab fixes the vocabulary: remove data.vocab_size")
+    if options.vocab_size is not None and kind in ("byte", "listops"):
+        raise UserError(f"data.tokenizer {kind!r} has a fixed vocabulary: remove data.vocab_size")

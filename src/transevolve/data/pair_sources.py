@@ -1,0 +1,137 @@
+"""Where pairs of sentences come from: two files, a folder of files named by language, or the hub."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from ..core.errors import UserError, quoted
+from .files import SPLIT_NAMES
+from .options import SPLITS, DataOptions, Split
+from .pairs import Pairs, read_pairs, require_languages, table_languages, table_pairs
+
+COMPRESSED = (".gz", ".gzip")
+
+
+@dataclass
+class PairSource:
+    """For each split where it comes from, in words, and how to read it."""
+
+    names: dict[Split, str] = field(default_factory=dict)
+    readers: dict[Split, Callable[[], Pairs]] = field(default_factory=dict)
+    languages: dict[str, str] = field(default_factory=dict)
+
+    def add_files(self, split: Split, source: str | Path, target: str | Path) -> None:
+        self.names[split] = f"{source} and {target}"
+        self.readers[split] = partial(read_pairs, source, target)
+
+
+def pair_source(options: DataOptions) -> PairSource:
+    _require_one_origin(options)
+    named = {split: named_files(options, split) for split in SPLITS}
+    if options.path is not None:
+        found = _folder_source(options)
+    elif options.hub is not None:
+        found = _hub_source(options)
+    else:
+        given = {"source": options.source_lang, "target": options.target_lang}
+        found = PairSource(languages={role: language for role, language in given.items() if language is not None})
+    for split, files in named.items():
+        if files is not None:
+            found.add_files(split, *files)
+    return found
+
+
+def named_files(options: DataOptions, split: Split) -> tuple[str, str] | None:
+    """The two files that the options name for a split."""
+    prefix = "" if split == "train" else f"{split}_"
+    source, target = (getattr(options, f"{prefix}{role}") for role in ("source", "target"))
+    if (source is None) != (target is None):
+        given, missing = ("target", "source") if source is None else ("source", "target")
+        raise UserError(f"data.{prefix}{given} is given without data.{prefix}{missing}: name both files")
+    return None if source is None else (source, target)
+
+
+def _require_one_origin(options: DataOptions) -> None:
+    given = [name for name in ("path", "hub", "source", "target") if getattr(options, name) is not None]
+    if given[:1] in (["path"], ["hub"]) and len(given) > 1:
+        raise UserError(f"data.{given[0]} and data.{given[1]} are both given: remove one")
+    if not given:
+        raise UserError(
+            "translation needs data.source and data.target, two files of as many lines,"
+            " or data.path, a folder, with data.source_lang and data.target_lang"
+        )
+
+
+def _hub_source(options: DataOptions) -> PairSource:
+    from .hub import hub_tables
+
+    tables = hub_tables(options)
+    there = table_languages(tables["train"])
+    languages = require_languages(options.source_lang, options.target_lang, there, f"data.hub {options.hub!r}")
+    return PairSource(
+        {split: table.file for split, table in tables.items()},
+        {split: partial(table_pairs, table, languages) for split, table in tables.items()},
+        dict(zip(("source", "target"), languages, strict=True)),
+    )
+
+
+def _folder_source(options: DataOptions) -> PairSource:
+    folder = Path(str(options.path))
+    if not folder.exists():
+        raise UserError(f"{folder}: there is no such folder; check data.path")
+    if not folder.is_dir():
+        raise UserError(f"{folder}: not a folder; give two files with data.source and data.target")
+    files = _by_name(folder)
+    train = [name for name in files if _split_of(name[0]) == "train"]
+    if not train:
+        there = quoted(file.name for paths in files.values() for file in paths) or "no file"
+        raise UserError(
+            f"{folder}: there is no training file; looked for train.LANGUAGE, such as train.en (plain or .gz),"
+            f" found {there}"
+        )
+    there = sorted({language for _, language in train})
+    languages = require_languages(options.source_lang, options.target_lang, there, str(folder))
+    found = PairSource(languages=dict(zip(("source", "target"), languages, strict=True)))
+    for split in SPLITS:
+        if named_files(options, split) is None:
+            name = _one_name(folder, split, sorted({name for name, language in files if language in languages}))
+            if name is not None:
+                found.add_files(split, *(_one_file(folder, files, name, language) for language in languages))
+    return found
+
+
+def _by_name(folder: Path) -> dict[tuple[str, str], list[Path]]:
+    """Files by name and language: `test_2016.en.gz` is ("test_2016", "en"); plain and compressed count as the same."""
+    found: dict[tuple[str, str], list[Path]] = {}
+    for file in sorted(folder.iterdir()):
+        plain = file.with_suffix("") if file.suffix.lower() in COMPRESSED else file
+        if file.is_file():
+            found.setdefault((plain.stem, plain.suffix.removeprefix(".")), []).append(file)
+    return found
+
+
+def _split_of(name: str) -> Split | None:
+    """A name of the split, or any name that starts with test, such as test_2016."""
+    for split, names in SPLIT_NAMES.items():
+        if name.lower() in names or (split == "test" and name.lower().startswith("test")):
+            return split
+    return None
+
+
+def _one_name(folder: Path, split: Split, names: list[str]) -> str | None:
+    fitting = [name for name in names if _split_of(name) == split]
+    exact = [name for name in fitting if name.lower() == SPLIT_NAMES[split][0]]
+    if len(fitting) > 1 and not (split == "test" and len(exact) == 1):
+        end = "keep one" if split == "train" else f"name one with data.{split}_source and data.{split}_target"
+        raise UserError(f"{folder}: {quoted(fitting)} could each be {split}; {end}")
+    return next(iter(exact or fitting), None)
+
+
+def _one_file(folder: Path, files: dict[tuple[str, str], list[Path]], name: str, language: str) -> Path:
+    paths = files.get((name, language), [])
+    if len(paths) > 1:
+        raise UserError(f"{folder}: {quoted(path.name for path in paths)} are the same file twice; keep one")
+    if not paths:
+        raise UserError(f"{folder}: there is no {name}.{language}, the other side of {name}; add it, plain or .gz")
+    return paths[0]

@@ -1,0 +1,62 @@
+"""All tasks by name. A new task is one file and one line here."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from transformers import PreTrainedTokenizerFast
+
+from ..core.errors import UserError, nearest, quoted
+from . import listops, text, translation
+from .data import TextData
+from .options import PAIR_OPTIONS, SPLITS, DataOptions, Kind, Split, changed, check_options
+
+Load = Callable[
+    [DataOptions, PreTrainedTokenizerFast | None, Sequence[str] | None, Sequence[Split]],
+    TextData,
+]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task is, which options it uses beside task, seed and cache, and how it loads."""
+
+    summary: str
+    uses: frozenset[str]
+    load: Load
+    kind: Kind = "classification"
+
+
+TASKS: dict[str, Task] = {
+    "files": Task("your own labelled texts: csv, tsv, jsonl or parquet", text.USES, text.FILES.load),
+    "translation": Task("pairs of sentences, line by line", translation.USES, translation.load, "translation"),
+    "listops": Task("nested list operations, generated (Long Range Arena)", listops.USES, listops.load),
+    "agnews": Task("AG News: four topics, word pieces", text.USES, text.AG_NEWS.load),
+    "imdb": Task("IMDB reviews: sentiment, word pieces", text.USES, text.IMDB.load),
+    "imdb-char": Task("IMDB reviews: sentiment, 4000 characters", text.USES, text.IMDB_CHAR.load),
+}
+
+
+def task_of(options: DataOptions) -> str:
+    """The task's name: that of the options, but translation if only they say so."""
+    return "translation" if options.task == "files" and changed(options) & PAIR_OPTIONS else options.task
+
+
+def load_data(
+    options: DataOptions,
+    *,
+    tokenizer: PreTrainedTokenizerFast | None = None,
+    labels: Sequence[str] | None = None,
+    splits: Sequence[Split] = SPLITS,
+) -> TextData:
+    """The splits of a task, tokenised.
+
+    Two files, `source` and `target`, or two languages, are a translation, even if the task is not named.
+    Training leaves `tokenizer` and `labels` out: the task makes them. A saved model brings its own, and may ask for
+    one split alone; its rows are then the same ones as in training, and other splits are read only if needed for it.
+    """
+    options = replace(options, task=task_of(options))
+    task = TASKS.get(options.task)
+    if task is None:
+        raise UserError(f"there is no task {options.task!r}: choose from {quoted(TASKS)}{nearest(options.task, TASKS)}")
+    check_options(options, task.uses)
+    return task.load(options, tokenizer, labels, splits)

@@ -1,0 +1,87 @@
+"""Labelled texts in memory, each knowing the place it was read from."""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import UserError, nearest, quoted
+from .labels import canonical
+from .tables import Table
+
+
+@dataclass
+class Rows:
+    file: str
+    unit: str = "line"
+    texts: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    numbers: array = field(default_factory=lambda: array("q"))
+
+    def where(self, index: int) -> str:
+        return f"{self.file}, {self.unit} {self.numbers[index]}"
+
+    def select(self, indices: Iterable[int]) -> "Rows":
+        chosen = Rows(self.file, self.unit)
+        for index in indices:
+            chosen.texts.append(self.texts[index])
+            chosen.labels.append(self.labels[index])
+            chosen.numbers.append(self.numbers[index])
+        return chosen
+
+
+def read_rows(table: Table, text: str, label: str) -> Rows:
+    """All rows of a table. A row without text is kept, as an empty one; a row without a label is an error."""
+    rows = Rows(table.file, table.unit)
+    same: dict[str, str] = {}
+    for number, (content, mark) in table.select((text, label)):
+        name = checked_label(mark, table, number, label)
+        rows.texts.append(checked_text(content, table, number, text))
+        rows.labels.append(same.setdefault(name, name))
+        rows.numbers.append(number)
+    return rows
+
+
+def checked_text(value: Any, table: Table, number: int, column: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UserError(
+            f"{table.where(number)}: {column!r} holds a {type(value).__name__}, not a text; is it the text column?"
+        )
+    try:
+        # Only an escape in json can bring half a surrogate pair into a string, and no tokenizer takes one.
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{table.where(number)}: {column!r} holds {value[error.start]!a}, half of a surrogate pair; write it whole"
+        ) from None
+    return value
+
+
+def checked_label(value: Any, table: Table, number: int, column: str) -> str:
+    try:
+        name = canonical(value)
+    except TypeError as error:
+        raise UserError(
+            f"{table.where(number)}: {column!r} holds a {error}, not a class; is it the label column?"
+        ) from None
+    if name is None:
+        raise UserError(f"{table.where(number)}: the label {column!r} is empty; give the row a class or remove it")
+    return name
+
+
+def class_indices(rows: Rows, labels: Sequence[str], known_from: str) -> np.ndarray:
+    """The class of each row as an index into `labels`; a label that is not there is an error."""
+    index = {label: position for position, label in enumerate(labels)}
+    try:
+        return np.fromiter((index[label] for label in rows.labels), dtype=np.int64, count=len(rows.labels))
+    except KeyError:
+        place = next(i for i, label in enumerate(rows.labels) if label not in index)
+        name = rows.labels[place]
+        raise UserError(
+            f"{rows.where(place)}: the label {name!r} is not among those of {known_from}: {quoted(labels)}"
+            f"{nearest(name, labels)}"
+        ) from None

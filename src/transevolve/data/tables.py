@@ -1,0 +1,226 @@
+"""Tables in files: csv, tsv, jsonl and parquet behind one small interface, read in constant memory."""
+
+import csv
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..core.errors import UserError, quoted
+from .lines import gzip_errors, numbered_lines, open_bytes, stripped
+
+Record = tuple[int, tuple[Any, ...]]
+QUOTED = re.compile(r'"([^"]*(?:""[^"]*)*)"')
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file of records; `select(names)` walks through it, yielding each record's number and its values."""
+
+    file: str
+    unit: str
+    columns: list[str]
+    select: Callable[[Sequence[str]], Iterator[Record]]
+
+    def where(self, number: int) -> str:
+        return f"{self.file}, {self.unit} {number}"
+
+
+def table_format(path: str | Path) -> str | None:
+    """csv, tsv, jsonl or parquet by the file's name, or None."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in (".gz", ".gzip"):
+        suffixes.pop()
+    return FORMATS.get(suffixes[-1]) if suffixes else None
+
+
+def open_table(path: str | Path) -> Table:
+    """Read the columns of a file; a file without a single record is an error."""
+    kind = table_format(path)
+    if kind is None:
+        raise UserError(f"{path}: unknown kind of file; give .csv, .tsv, .jsonl or .parquet, plain or .gz")
+    table = {"csv": _open_csv, "tsv": _open_tsv, "jsonl": _open_jsonl, "parquet": _open_parquet}[kind](str(path))
+    twice = [name for name in dict.fromkeys(table.columns) if name and table.columns.count(name) > 1]
+    if twice:
+        raise UserError(f"{path}: there are two columns named {twice[0]!r}; rename one")
+    if next(table.select(table.columns[:1]), None) is None:
+        raise UserError(f"{path}: the file holds no rows; put the data in it")
+    return table
+
+
+def _open_csv(path: str) -> Table:
+    header = _header_line(path)
+    delimiter = "," if "," in header else next((mark for mark in ";\t" if mark in header), ",")
+    return _delimited(path, lambda: _quoted_records(path, delimiter))
+
+
+def _open_tsv(path: str) -> Table:
+    """Where every line has as many tabs as the header, a line is a record and a stray quote is text.
+
+    Otherwise texts hold tabs or line ends, which only quoting can hold: the file is read as csv with tabs.
+    """
+    tabs = _header_line(path).count("\t")
+    with open_bytes(path) as stream:
+        plain = tabs > 0 and all(
+            line.count("\t") == tabs for _, line in numbered_lines(stream, path) if line.strip("\r\n")
+        )
+    return _delimited(path, (lambda: _plain_records(path)) if plain else (lambda: _quoted_records(path, "\t")))
+
+
+def _header_line(path: str) -> str:
+    with open_bytes(path) as stream:
+        for _, line in numbered_lines(stream, path):
+            if line.strip():
+                return line
+    raise UserError(f"{path}: the file is empty; put the data in it")
+
+
+def _delimited(path: str, records: Callable[[], Iterator[tuple[int, list[str]]]]) -> Table:
+    columns = [name.strip() for name in next(records())[1]]
+
+    def select(names: Sequence[str]) -> Iterator[Record]:
+        places = [columns.index(name) for name in names]
+        body = records()
+        next(body)
+        for number, fields in body:
+            if len(fields) != len(columns):
+                raise UserError(
+                    f"{path}, line {number}: {len(fields)} fields where the header has {len(columns)}"
+                    f" ({quoted(columns)}); put texts that hold separators in double quotes"
+                )
+            yield number, tuple(fields[place] for place in places)
+
+    return Table(path, "line", columns, select)
+
+
+def _plain_records(path: str) -> Iterator[tuple[int, list[str]]]:
+    with open_bytes(path) as stream:
+        for number, line in numbered_lines(stream, path):
+            if line := stripped(line):
+                yield number, [_unquoted(field) for field in line.split("\t")]
+
+
+def _unquoted(field: str) -> str:
+    """A field that a csv writer has put in quotes, without them; any other field as it is."""
+    written = QUOTED.fullmatch(field)
+    return written[1].replace('""', '"') if written else field
+
+
+def _quoted_records(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Records of RFC 4180, numbered by the line they start on; blank lines are no records."""
+    csv.field_size_limit(2**31 - 1)
+    number = 0
+    with open_bytes(path) as stream:
+
+        def feed() -> Iterator[str]:
+            nonlocal number
+            for place, line in numbered_lines(stream, path):
+                number = place
+                yield line
+
+        reader = csv.reader(feed(), delimiter=delimiter, strict=True)
+        while True:
+            start = number + 1
+            try:
+                fields = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise UserError(
+                    f"{path}, line {start}: malformed row ({error}); in a quoted text, write a quote twice"
+                ) from None
+            if fields:
+                yield start, fields
+
+
+def _open_jsonl(path: str) -> Table:
+    first = next(_objects(path), None)
+    if first is None:
+        raise UserError(f"{path}: the file is empty; put the data in it")
+
+    def select(names: Sequence[str]) -> Iterator[Record]:
+        for number, row in _objects(path):
+            missing = [name for name in names if name not in row]
+            if missing:
+                raise UserError(
+                    f"{path}, line {number}: there is no {missing[0]!r}, only {quoted(row)}; every row needs it"
+                )
+            yield number, tuple(row[name] for name in names)
+
+    return Table(path, "line", list(first[1]), select)
+
+
+def _objects(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    with open_bytes(path) as stream:
+        for number, line in numbered_lines(stream, path):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise UserError(
+                    f"{path}, line {number}: malformed json ({error.msg}, column {error.colno});"
+                    " write one complete object per line"
+                ) from None
+            if not isinstance(row, dict):
+                raise UserError(f'{path}, line {number}: not an object such as {{"text": "...", "label": "..."}}')
+            yield number, row
+
+
+def _open_parquet(path: str) -> Table:
+    with _parquet(path) as file:
+        columns = list(file.schema_arrow.names)
+
+    def select(names: Sequence[str]) -> Iterator[Record]:
+        start = 0
+        with _parquet(path) as file, _parquet_errors(path):
+            for batch in file.iter_batches(batch_size=4096, columns=list(names)):
+                values = [_values(batch.column(name), path, start) for name in names]
+                yield from enumerate(zip(*values, strict=True), start=start + 1)
+                start += len(batch)
+
+    return Table(path, "row", columns, select)
+
+
+def _parquet(path: str) -> pq.ParquetFile:
+    with open_bytes(path) as stream, gzip_errors(path):
+        compressed = isinstance(getattr(stream, "raw", None), gzip.GzipFile)
+        source = pa.BufferReader(stream.read()) if compressed else path
+    with _parquet_errors(path):
+        return pq.ParquetFile(source)
+
+
+@contextmanager
+def _parquet_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(f"{path}: not a parquet file, or a damaged one ({reason}); make it again") from None
+
+
+def _values(column: pa.Array, path: str, start: int) -> list[Any]:
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:
+        for number, value in enumerate(column, start=start + 1):
+            try:
+                value.as_py()
+            except UnicodeDecodeError as error:
+                raise UserError(f"{path}, row {number}: not UTF-8 ({error.reason}); make the file again") from None
+        raise

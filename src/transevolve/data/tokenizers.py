@@ -1,0 +1,211 @@
+"""Tokenizers, built on the `tokenizers` library: word pieces, subwords, characters, bytes and ListOps symbols.
+
+Each is a `PreTrainedTokenizerFast`: `save_pretrained(folder)`, then `AutoTokenizer.from_pretrained(folder)`, offline.
+Padding is id 0 everywhere, and a text that spells out a special token, such as "[PAD]", is only text.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+from ..core.errors import UserError
+from .lines import numbered_lines, open_bytes, stripped
+from .options import SUBWORDS
+
+PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+BOS, EOS = "[BOS]", "[EOS]"
+SUBWORD_SPECIAL = (PAD, BOS, EOS, UNK)
+FIRST_BYTE = 2
+DEFAULT_VOCAB_SIZE = 16000
+OPERATORS = ("MIN", "MAX", "MED", "SM")
+
+
+def build_tokenizer(
+    kind: str, texts: Sequence[str], max_length: int, vocab: str | None = None, vocab_size: int | None = None
+) -> tuple[PreTrainedTokenizerFast, str]:
+    """A tokenizer by its name, with a description; `texts` are those of the training split."""
+    if kind == "wordpiece" and vocab is not None:
+        return wordpiece_from_vocab(vocab, max_length), f"word pieces from {vocab}"
+    if kind == "wordpiece":
+        tokenizer = train_wordpiece(texts, vocab_size or DEFAULT_VOCAB_SIZE, max_length)
+        return tokenizer, f"word pieces learned from {len(texts):,} training texts"
+    if kind in SUBWORDS:
+        tokenizer = train_subwords(kind, texts, vocab_size or DEFAULT_VOCAB_SIZE, max_length)
+        return tokenizer, f"byte-level {kind} learned from {len(texts):,} training texts"
+    if kind == "char":
+        return train_characters(texts, vocab_size, max_length), f"characters of {len(texts):,} training texts"
+    if kind == "byte":
+        return byte_tokenizer(max_length), "bytes"
+    return listops_tokenizer(max_length), "ListOps symbols"
+
+
+def wordpiece_from_vocab(path: str | Path, max_length: int) -> PreTrainedTokenizerFast:
+    """BERT's tokenizer over a vocab.txt; lower case, unless the vocabulary itself holds capitals."""
+    vocab = _read_vocab(path)
+    lowercase = not any(piece != piece.lower() for piece in vocab if piece not in (PAD, UNK, CLS, SEP, MASK))
+    return _wordpiece(vocab, lowercase, max_length)
+
+
+def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
+    """Uncased word pieces learned from texts: the same texts give the same ids.
+
+    The library chooses and numbers one-letter pieces in the order of a hash table, which differs from run to run;
+    they are therefore chosen here, and handed to it in a fixed order.
+    """
+    normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(normalizer.normalize_str(text))
+    letters = sorted(letter for letter in counts if not letter.isspace())
+    letters = sorted(sorted(letters, key=lambda letter: -counts[letter])[: vocab_size // 4])
+    inner = [
+        letter for letter in letters if len(splitter.pre_tokenize_str(normalizer.normalize_str(f"a{letter}a"))) == 1
+    ]
+    given = [PAD, UNK, CLS, SEP, MASK, *letters, *(f"##{letter}" for letter in inner)]
+    learner = Tokenizer(models.WordPiece(unk_token=UNK))
+    learner.normalizer, learner.pre_tokenizer = normalizer, splitter
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        special_tokens=given,
+        initial_alphabet=letters,
+        limit_alphabet=len(letters),
+        show_progress=False,
+    )
+    learner.train_from_iterator(texts, trainer)
+    return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length)
+
+
+def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
+    """Pieces of the bytes of words, by `bpe` or `unigram`, and an end token after every text.
+
+    Nothing is ever unknown, case is kept, and decoding gives any text back as it was. A text starts with a space that
+    decoding removes, so that a word has the same pieces wherever it stands. The same texts give the same ids; a text
+    too short for `vocab_size` pieces gives fewer.
+    """
+    least = len(SUBWORD_SPECIAL) + 256
+    if vocab_size < least:
+        raise UserError(f"data.vocab_size {vocab_size} has no room for the 256 bytes; make it {least} or more")
+    tokenizer = Tokenizer(models.BPE() if kind == "bpe" else models.Unigram())
+    tokenizer.normalizer = normalizers.Prepend(" ")
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    common = {
+        "vocab_size": vocab_size,
+        "special_tokens": list(SUBWORD_SPECIAL),
+        "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
+        "show_progress": False,
+    }
+    if kind == "bpe":
+        tokenizer.train_from_iterator(texts, trainers.BpeTrainer(min_frequency=2, **common))
+    else:
+        tokenizer.train_from_iterator(texts, trainers.UnigramTrainer(unk_token=UNK, **common))
+        tokenizer.model = _settled_unigram(tokenizer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"$A {EOS}", special_tokens=[(EOS, SUBWORD_SPECIAL.index(EOS))]
+    )
+    return _wrapped(tokenizer, max_length, unk_token=UNK, bos_token=BOS, eos_token=EOS)
+
+
+def _settled_unigram(trained: Tokenizer) -> models.Unigram:
+    """The learned pieces, in an order and with scores that do not change from run to run.
+
+    The library sums in the order of a hash table, and in that order too gives the bytes that it would have dropped
+    scores just above the lowest one, in steps of 0.0001: these all get the lowest. Without any text there is no score.
+    """
+    pieces = json.loads(trained.to_str())["model"]["vocab"][len(SUBWORD_SPECIAL) :]
+    lowest = min(score or 0.0 for piece, score in pieces if len(piece) == 1)
+    rare = lowest + 256 * 0.0001
+    scores = {
+        piece: round(lowest if len(piece) == 1 and (score or 0.0) <= rare else score, 6) for piece, score in pieces
+    }
+    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    special = [(token, 0.0) for token in SUBWORD_SPECIAL]
+    return models.Unigram([*special, *ordered], unk_id=SUBWORD_SPECIAL.index(UNK), byte_fallback=False)
+
+
+def train_characters(texts: Sequence[str], vocab_size: int | None, max_length: int) -> PreTrainedTokenizerFast:
+    """[CLS] and one token per character, as written; the most frequent ones if `vocab_size` limits them."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    special = [PAD, UNK, CLS]
+    limit = None if vocab_size is None else max(vocab_size - len(special), 0)
+    letters = sorted(sorted(sorted(counts), key=lambda letter: -counts[letter])[:limit])
+    vocab = {token: index for index, token in enumerate([*special, *letters])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[], unk_token=UNK))
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{CLS} $A", special_tokens=[(CLS, vocab[CLS])])
+    return _wrapped(tokenizer, max_length, unk_token=UNK, cls_token=CLS, unit="char")
+
+
+def byte_tokenizer(max_length: int) -> PreTrainedTokenizerFast:
+    """[CLS] and one token per byte of UTF-8, whose id is the byte + 2: nothing is ever unknown."""
+    vocab = {PAD: 0, CLS: 1} | {letter: byte + FIRST_BYTE for byte, letter in bytes_to_unicode().items()}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{CLS} $A", special_tokens=[(CLS, vocab[CLS])])
+    return _wrapped(tokenizer, max_length, cls_token=CLS, unit="byte")
+
+
+def listops_symbols(brackets: str) -> list[str]:
+    """The tokens of ListOps in the order of their ids, from 1; without brackets an operator is its bare name."""
+    digits = [str(digit) for digit in range(10)]
+    return [*digits, *(f"[{name}" for name in OPERATORS), "]"] if brackets == "keep" else [*digits, *OPERATORS]
+
+
+def listops_tokenizer(max_length: int, brackets: str = "keep") -> PreTrainedTokenizerFast:
+    """One token per symbol, no special tokens; a symbol that ListOps does not have is an error, not an unknown."""
+    vocab = {symbol: index for index, symbol in enumerate([PAD, *listops_symbols(brackets)])}
+    tokenizer = Tokenizer(models.WordLevel(vocab))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if brackets == "drop":
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Replace("[", ""), normalizers.Replace("]", "")])
+    return _wrapped(tokenizer, max_length)
+
+
+def _read_vocab(path: str | Path) -> dict[str, int]:
+    vocab: dict[str, int] = {}
+    with open_bytes(path) as stream:
+        for number, line in numbered_lines(stream, str(path)):
+            piece = stripped(line)
+            if piece in vocab:
+                raise UserError(f"{path}, line {number}: {piece!r} is already in line {vocab[piece] + 1}; remove one")
+            vocab[piece] = len(vocab)
+    missing = [token for token in (PAD, UNK, CLS, SEP) if token not in vocab]
+    if missing:
+        raise UserError(f"{path}: there is no {missing[0]}; a BERT vocabulary holds {PAD}, {UNK}, {CLS} and {SEP}")
+    if vocab[PAD] != 0:
+        raise UserError(f"{path}, line {vocab[PAD] + 1}: {PAD} must be the first line, so that padding is id 0")
+    return vocab
+
+
+def _wordpiece(vocab: dict[str, int], lowercase: bool, max_length: int) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=UNK))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{CLS} $A {SEP}",
+        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
+        special_tokens=[(CLS, vocab[CLS]), (SEP, vocab[SEP])],
+    )
+    names = {"unk_token": UNK, "cls_token": CLS, "sep_token": SEP} | ({"mask_token": MASK} if MASK in vocab else {})
+    return _wrapped(tokenizer, max_length, **names)
+
+
+def _wrapped(tokenizer: Tokenizer, max_length: int, **names: str) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        model_max_length=max_length,
+        model_input_names=["input_ids", "attention_mask"],
+        split_special_tokens=True,
+        clean_up_tokenization_spaces=False,
+        **names,
+    )

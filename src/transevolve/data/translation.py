@@ -1,0 +1,175 @@
+"""Translation: pairs of sentences, one vocabulary for both languages."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from ..core.errors import UserError
+from .data import DataReport, PairFacts, TextData
+from .encoding import encode, pair_dataset
+from .options import PAIR_OPTIONS, SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
+from .pair_sources import PairSource, pair_source
+from .pairs import Pairs
+from .splitting import stratified_cut, stratified_sample
+from .tokenizers import build_tokenizer
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+USES = PAIR_OPTIONS | {"path", "hub", "hub_config", "validation", "tokenizer", "vocab_size", "max_length"}
+USES |= {"train_rows", "validation_rows", "test_rows"}
+TOKENIZER = "bpe"
+VOCAB_SIZE = 32_000
+MAX_LENGTH = 256
+SHARE, MOST_PAIRS = 0.05, 2000
+
+
+def load(
+    options: DataOptions,
+    tokenizer: PreTrainedTokenizerFast | None,
+    labels: Sequence[str] | None,
+    splits: Sequence[Split],
+) -> TextData:
+    kind = options.tokenizer or TOKENIZER
+    check_tokenizer(kind, options, SUBWORDS)
+    if tokenizer is not None and tokenizer.eos_token_id is None:
+        raise UserError("the model's tokenizer has no end token: it does not translate; choose a model that does")
+    source = pair_source(options)
+    cut = _is_cut(options, source)
+    parts = _parts(source, options, cut, splits, learn=tokenizer is None)
+    max_length = options.max_length or (tokenizer.model_max_length if tokenizer else MAX_LENGTH)
+    described = "as saved with the model"
+    if tokenizer is None:
+        texts = [*parts["train"].sources, *parts["train"].targets]
+        tokenizer, described = build_tokenizer(kind, texts, max_length, vocab_size=options.vocab_size or VOCAB_SIZE)
+    report = DataReport(
+        task=options.task,
+        selection=_selection(source, options, cut),
+        tokenizer=f"{described}, {len(tokenizer):,} tokens",
+        vocab_size=len(tokenizer),
+        max_length=max_length,
+        seed=options.seed,
+        languages=source.languages,
+    )
+    encoded = {}
+    for split in SPLITS:
+        part = parts.pop(split, None)
+        if part is not None and split in splits:
+            turn = encode_training if split == "train" else encode_scored
+            encoded[split], report.splits[split] = turn(part, tokenizer, max_length)
+    train, validation, test = (encoded.get(split) for split in SPLITS)
+    return TextData(train, validation, test, [], tokenizer, report, "translation")
+
+
+def encode_training(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple["Dataset", PairFacts]:
+    """Without the pairs of which one side is too long: half a sentence does not translate the other's whole."""
+    sources, targets = (encode(tokenizer, texts, None, part.where) for texts in (part.sources, part.targets))
+    kept = np.maximum(sources.lengths, targets.lengths) <= max_length
+    if not kept.any():
+        raise UserError(
+            f"{part.origin}: every pair has a side of more than {max_length:,} tokens; raise data.max_length"
+        )
+    sources, targets = sources.select(kept), targets.select(kept)
+    facts = PairFacts(
+        part.origin,
+        rows=int(kept.sum()),
+        skipped_empty=part.skipped,
+        skipped_long=int((~kept).sum()),
+        **_counts(tokenizer, sources.ids, targets.ids),
+    )
+    return pair_dataset(sources, targets, {}), facts
+
+
+def encode_scored(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple["Dataset", PairFacts]:
+    """Every pair, with its texts: a score that leaves out what is hard is another score."""
+    sources, targets = (encode(tokenizer, texts, max_length, part.where) for texts in (part.sources, part.targets))
+    facts = PairFacts(
+        part.origin,
+        rows=len(part),
+        empty=part.empty(),
+        truncated=sources.truncated,
+        truncated_targets=targets.truncated,
+        **_counts(tokenizer, sources.ids, targets.ids),
+    )
+    return pair_dataset(sources, targets, {"source": part.sources, "target": part.targets}), facts
+
+
+def _counts(tokenizer: PreTrainedTokenizerFast, sources: np.ndarray, targets: np.ndarray) -> dict[str, int]:
+    unknown = (
+        sum(int((ids == tokenizer.unk_token_id).sum()) for ids in (sources, targets)) if tokenizer.unk_token else 0
+    )
+    return {"tokens": len(sources) + len(targets), "target_tokens": len(targets), "unknown": unknown}
+
+
+def _is_cut(options: DataOptions, source: PairSource) -> bool:
+    """Whether validation is cut from train."""
+    if isinstance(options.validation, str):
+        raise UserError(
+            "data.validation names one file, and translation needs two: give data.validation_source and"
+            " data.validation_target"
+        )
+    if options.validation is not None and options.validation_source is not None:
+        raise UserError("data.validation and data.validation_source are both given: remove one")
+    return options.validation is not None or "validation" not in source.names
+
+
+def _parts(
+    source: PairSource, options: DataOptions, cut: bool, splits: Sequence[Split], learn: bool
+) -> dict[Split, Pairs]:
+    """The splits that are asked for, and those needed to make them."""
+    needed: set[Split] = set(splits) & set(source.names)
+    if learn or (cut and "validation" in splits):
+        needed.add("train")
+    if cut:
+        needed.discard("validation")
+    parts: dict[Split, Pairs] = {split: source.readers[split]() for split in SPLITS if split in needed}
+    if "train" in parts:
+        parts["train"] = _trainable(parts["train"])
+        if cut and options.validation != 0:
+            parts["train"], parts["validation"] = _cut_validation(parts["train"], options)
+    for split, part in parts.items():
+        parts[split] = _sampled(part, options.rows_wanted(split), options.seed)
+    return parts
+
+
+def _trainable(train: Pairs) -> Pairs:
+    kept = train.without_empty()
+    if not len(kept):
+        raise UserError(f"{train.origin}: no line has text on both sides; check that the files are aligned")
+    return kept
+
+
+def _cut_validation(train: Pairs, options: DataOptions) -> tuple[Pairs, Pairs]:
+    if len(train) < 2:
+        raise UserError(
+            f"{train.origin}: one pair cannot be cut into train and validation; add pairs,"
+            " or give data.validation_source and data.validation_target"
+        )
+    asked = options.validation
+    share = min(SHARE, MOST_PAIRS / len(train)) if asked is None else float(asked)
+    rest, cut = stratified_cut(np.zeros(len(train)), share, options.seed)
+    return train.select(rest, train.origin, train.skipped), train.select(cut, _cut_description(options))
+
+
+def _sampled(part: Pairs, wanted: int | None, seed: int) -> Pairs:
+    if wanted is None or wanted >= len(part):
+        return part
+    origin = f"{part.origin}, a sample of {len(part):,} pairs (seed {seed})"
+    return part.select(stratified_sample(np.zeros(len(part)), wanted, seed), origin, part.skipped)
+
+
+def _cut_description(options: DataOptions) -> str:
+    share = (
+        f"{100 * SHARE:g} %, at most {MOST_PAIRS:,}"
+        if options.validation is None
+        else f"{100 * float(options.validation):g} %"
+    )
+    return f"cut from train (seed {options.seed}, {share})"
+
+
+def _selection(source: PairSource, options: DataOptions, cut: bool) -> str:
+    if not cut:
+        return f"validation, {source.names['validation']}"
+    return f"validation, {_cut_description(options)}" if options.validation != 0 else "no split: data.validation is 0"

@@ -1,0 +1,98 @@
+"""A plain stack of encoder blocks on (batch, n, d): text, series, images, anything that is a sequence of vectors."""
+
+from dataclasses import fields
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from .block import BlockOptions, DecoderBlock, EncoderBlock, Trace, normalised
+from .decoder_state import DecoderPast
+from .initial import split_heads
+
+
+class EvolvedEncoder(nn.Module):
+    """`num_blocks` blocks of `block_depth` depths; each block starts a new initial condition.
+
+        encoder = EvolvedEncoder(256, 8, num_blocks=1, block_depth=6)
+        y = encoder(x, key_padding_mask=None, causal=False)
+
+    Further keywords are those of `BlockOptions`.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        num_blocks: int = 1,
+        block_depth: int = 6,
+        intermediate_size: int | None = None,
+        **options,
+    ):
+        super().__init__()
+        shape = (hidden_size, num_heads, intermediate_size or 4 * hidden_size, block_depth)
+        self.options = BlockOptions(*shape, **options)
+        self.blocks = nn.ModuleList(EncoderBlock(self.options, 0, b) for b in range(num_blocks))
+
+    @classmethod
+    def from_options(cls, options: BlockOptions, num_blocks: int) -> "EvolvedEncoder":
+        given = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in ("num_heads", "depth")}
+        return cls(num_heads=options.num_heads, num_blocks=num_blocks, block_depth=options.depth, **given)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch n d"],
+        key_padding_mask: Bool[Tensor, "batch n"] | None = None,
+        causal: bool = False,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, "batch n d"]:
+        for block in self.blocks:
+            x = block(x, key_padding_mask, causal, trace)
+        return x
+
+
+class EvolvedDecoder(nn.Module):
+    """Decoder blocks over one memory, which is normalised once for all blocks and depths."""
+
+    def __init__(self, options: BlockOptions, num_blocks: int):
+        super().__init__()
+        self.options = options
+        self.blocks = nn.ModuleList(DecoderBlock(options, 1, b) for b in range(num_blocks))
+
+    def past(self, limit: int | None = None) -> DecoderPast:
+        """An empty past, for decoding token by token; `limit` is a length that will suffice, if one is known."""
+        return DecoderPast([block.past(limit) for block in self.blocks])
+
+    def remember(
+        self,
+        past: DecoderPast,
+        memory: Float[Tensor, "sentences k d"],
+        memory_padding_mask: Bool[Tensor, "sentences k"] | None = None,
+    ) -> None:
+        """Prepares the memory for every block: keys for each, and one normalised copy for all."""
+        values = split_heads(normalised(memory, self.options.layer_norm_eps), self.options.num_heads).contiguous()
+        past.values = values
+        for block, kept in zip(self.blocks, past.blocks, strict=True):
+            block.remember(kept, memory, values, memory_padding_mask)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch n d"],
+        memory: Float[Tensor, "sentences k d"] | None,
+        key_padding_mask: Bool[Tensor, "batch n"] | None = None,
+        memory_padding_mask: Bool[Tensor, "sentences k"] | None = None,
+        trace: Trace | None = None,
+        past: DecoderPast | None = None,
+    ) -> Float[Tensor, "batch n d"]:
+        """With a past, `x` are the tokens that follow it, and the memory it remembers is not needed again."""
+        values = None
+        if past is None:
+            assert memory is not None
+            values = normalised(memory, self.options.layer_norm_eps)
+        elif past.values is None:
+            if memory is None:
+                raise ValueError("a past that remembers no memory yet needs one")
+            self.remember(past, memory, memory_padding_mask)
+        for i, block in enumerate(self.blocks):
+            kept = None if past is None else past.blocks[i]
+            x = block(x, memory, values, key_padding_mask, memory_padding_mask, trace, kept)
+        return x

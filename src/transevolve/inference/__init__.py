@@ -1,0 +1,1 @@
+"""Predictions, translations and scores from a saved run."""

@@ -1,0 +1,1 @@
+"""One file per kind of task: defaults, model, loss, score."""

@@ -1,0 +1,152 @@
+"""`TransEvolveForConditionalGeneration`: encoder and decoder, one embedding for source, target and logits."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForSeq2SeqLM, GenerationMixin
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+from transformers.utils.generic import can_return_tuple
+
+from ...evolution.stack import EvolvedDecoder
+from ..cache import TransEvolveCache
+from ..config import TransEvolveConfig
+from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel, as_tuple
+from ..inputs import embed, padding_mask
+from ..loss import smoothed_cross_entropy
+
+
+def shift_right(labels: Tensor, pad: int, start: int) -> Tensor:
+    """Labels as decoder input: the start token first, everything one place later, -100 as padding."""
+    shifted = torch.cat([labels.new_full((labels.shape[0], 1), start), labels[:, :-1]], dim=1)
+    return shifted.masked_fill(shifted == -100, pad)
+
+
+class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, GenerationMixin):
+    """Translation. `labels` are the target with its end token, unshifted, -100 where padded.
+
+    `num_items_in_batch`, the tokens of all parts of an accumulated batch, makes the loss of each part its share.
+
+    With `past_key_values` (or `use_cache=True`, which makes one) `decoder_input_ids` are the tokens that follow. The
+    decoder may have several rows, its beams, to each row of the source.
+    """
+
+    accepts_loss_kwargs = True
+
+    _tied_weights_keys = {"lm_head.weight": "encoder.embedding.weight"}  # noqa: RUF012
+
+    def __init__(self, config: TransEvolveConfig):
+        config = copy.deepcopy(config)
+        config.is_encoder_decoder = True
+        super().__init__(config)
+        self.encoder = TransEvolveModel(config)
+        options = config.block_options(config.decoder_block_depth or config.block_depth)
+        self.decoder = EvolvedDecoder(options, config.decoder_num_blocks or config.num_blocks)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_encoder(self, modality: str | None = None) -> nn.Module:
+        return self.encoder
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.encoder.embedding
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        self.encoder.embedding = value
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        pad, start = self.config.pad_token_id, self.config.decoder_start_token_id
+        if pad is None or start is None:
+            raise ValueError("pad_token_id and decoder_start_token_id must be set to make decoder inputs from labels")
+        return shift_right(labels, pad, start)
+
+    def new_cache(self, max_length: int | None = None) -> TransEvolveCache:
+        """An empty cache; `max_length` tokens will suffice, if that is known."""
+        return TransEvolveCache(self.decoder.past(max_length))
+
+    def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, generation_config, model_kwargs: dict[str, Any], generation_mode, batch_size: int, max_cache_length: int
+    ) -> None:
+        wanted = generation_config.cache_implementation
+        if wanted not in (None, "dynamic"):
+            raise ValueError(f"cache_implementation={wanted!r} does not hold evolved attention: leave it out")
+        if generation_config.use_cache is not False and model_kwargs.get("past_key_values") is None:
+            model_kwargs["past_key_values"] = self.new_cache(max_cache_length)
+
+    def _expand_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, expand_size: int = 1, is_encoder_decoder: bool = True, input_ids: Tensor | None = None, **model_kwargs
+    ) -> tuple[Tensor | None, dict[str, Any]]:
+        """Beams are rows of the decoder alone: the source stays one row a sentence."""
+        if expand_size > 1 and input_ids is not None:
+            input_ids = input_ids.repeat_interleave(expand_size, dim=0)
+        mask = model_kwargs.get("decoder_attention_mask")
+        if expand_size > 1 and mask is not None:
+            model_kwargs["decoder_attention_mask"] = mask.repeat_interleave(expand_size, dim=0)
+        return input_ids, model_kwargs
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple[Tensor, ...] | None = None,
+        past_key_values: TransEvolveCache | None = None,
+        inputs_embeds: Tensor | None = None,
+        decoder_inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        use_cache: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs,
+    ) -> Seq2SeqLMOutput:
+        cache = self.new_cache() if past_key_values is None and use_cache else past_key_values
+        if cache is not None and not isinstance(cache, TransEvolveCache):
+            raise TypeError(f"past_key_values must come from new_cache(), got {type(cache).__name__}")
+        past, start = (None, 0) if cache is None else (cache.past, cache.get_seq_length())
+        encoded = self._encoded(
+            encoder_outputs, start, input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions
+        )
+        memory = encoded.last_hidden_state
+        if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        y = embed(self.encoder.embedding, decoder_input_ids, decoder_inputs_embeds, start, prefix="decoder_")
+        trace = self._asks(output_hidden_states, output_attentions)
+        mask = padding_mask(decoder_attention_mask, (y.shape[0], start + y.shape[1]), "decoder_attention_mask")
+        y = self.decoder(
+            y,
+            memory,
+            None if mask is None else mask[:, start:],
+            None if memory is None else padding_mask(attention_mask, (memory.shape[0], memory.shape[1])),
+            trace=trace,
+            past=past,
+        )
+        if trace is not None:
+            trace.enter(y)
+        logits = self.lm_head(y)
+        loss = None
+        if labels is not None:
+            loss = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
+        return Seq2SeqLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=cache,
+            decoder_hidden_states=as_tuple(trace and trace.hidden_states),
+            decoder_attentions=as_tuple(trace and trace.attentions),
+            cross_attentions=as_tuple(trace and trace.cross_attentions),
+            encoder_last_hidden_state=memory,
+            encoder_hidden_states=encoded.hidden_states,
+            encoder_attentions=encoded.attentions,
+        )
+
+    def _encoded(self, given: BaseModelOutput | tuple[Tensor, ...] | None, start: int, *inputs) -> BaseModelOutput:
+        """The encoder's output, as given or computed; nothing, where the cache of earlier tokens holds the source."""
+        if given is not None:
+            return given if isinstance(given, BaseModelOutput) else BaseModelOutput(*given)
+        return BaseModelOutput() if start else self.encoder(*inputs, return_dict=True)
+
+
+AutoModelForSeq2SeqLM.register(TransEvolveConfig, TransEvolveForConditionalGeneration, exist_ok=True)

@@ -1,0 +1,1 @@
+"""Pages that set runs and benchmarks side by side."""

@@ -1,0 +1,131 @@
+"""What a run leaves for people: a result with everything a reader needs to believe it, tables, and pictures."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import torch
+from transformers import PreTrainedModel
+
+from ..config.recipe import Recipe
+from ..core.errors import UserError
+from ..core.json_files import fits, read_json
+from ..core.machine import commit, device_name, load_average, versions
+from ..data import TextData, task_of
+
+
+@dataclass(frozen=True)
+class Result:
+    """One training, in numbers.
+
+    Args:
+        epochs: Validation metrics each time they were taken, with step, epoch and seconds trained.
+        selected_on: The split that chose the model; `test` was scored once, afterwards.
+    """
+
+    task: str
+    system: str
+    parameters: int
+    parameters_without_embedding: int
+    epochs: list[dict[str, float]]
+    best_step: int
+    selected_by: str
+    selected_on: str
+    validation: dict[str, float]
+    test: dict[str, float] | None
+    seconds: float
+    seconds_per_epoch: float
+    tokens_per_second: float
+    seed: int
+    command: str
+    machine: dict[str, str]
+    data: dict[str, Any]
+
+    @classmethod
+    def gather(
+        cls,
+        recipe: Recipe,
+        command: str,
+        data: TextData,
+        model: PreTrainedModel,
+        rows: list[dict[str, Any]],
+        best_step: int,
+        validation: dict[str, float],
+        test: dict[str, float] | None,
+        machine: dict[str, str],
+    ) -> "Result":
+        evaluations = [
+            {key.removeprefix("eval_"): value for key, value in row.items()}
+            for row in rows
+            if any(key.startswith("eval_") for key in row)
+        ]
+        last = rows[-1]
+        rates = [row["tokens_per_second"] for row in rows if "tokens_per_second" in row]
+        total = sum(p.numel() for p in model.parameters())
+        embedding = sum(p.numel() for p in model.get_input_embeddings().parameters())
+        return cls(
+            task=task_of(recipe.data),
+            system=describe(recipe),
+            parameters=total,
+            parameters_without_embedding=total - embedding,
+            epochs=evaluations,
+            best_step=best_step,
+            selected_by=str(recipe.training.select),
+            selected_on=data.report.selection,
+            validation=validation,
+            test=test,
+            seconds=last["seconds"],
+            seconds_per_epoch=last["seconds"] / max(last["epoch"], 1e-9),
+            tokens_per_second=sorted(rates)[len(rates) // 2] if rates else 0.0,
+            seed=recipe.training.seed,
+            command=command,
+            machine=machine,
+            data=data.report.as_dict(),
+        )
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """What a results.json holds; one line if it is not what a training writes."""
+    content = read_json(path)
+    wrong = next((n for n, kind in get_type_hints(Result).items() if n in content and not fits(content[n], kind)), None)
+    if wrong is not None:
+        raise UserError(f"{path} is damaged: its {wrong!r} is not what a training writes")
+    return content
+
+
+def machine_facts(device: torch.device) -> dict[str, str]:
+    """What a number depends on besides its settings, as it is when training starts."""
+    return {
+        "device": device_name(str(device)),
+        "threads": str(torch.get_num_threads()),
+        "load": f"{load_average():.2f}",
+        **versions(),
+        "commit": commit() or "not a checkout",
+    }
+
+
+def describe(recipe: Recipe) -> str:
+    model = recipe.model
+    if model.system != "transevolve":
+        return model.system
+    attention = "" if model.attention in (None, "auto") else f":{model.attention}"
+    return (model.variant or "fullFF-1") + attention
+
+
+def result_rows(result: Result) -> list[list[str]]:
+    """The summary, as cells of a table."""
+    rows = [
+        ["system", result.system],
+        ["parameters", f"{result.parameters:,} ({result.parameters_without_embedding:,} without the embedding)"],
+        ["selected", f"step {result.best_step:,}, by {result.selected_by} on {result.selected_on}"],
+        ["validation", _numbers(result.validation)],
+    ]
+    if result.test is not None:
+        rows.append(["test", _numbers(result.test)])
+    rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s an epoch"])
+    rows.append(["speed", f"{result.tokens_per_second:,.0f} tokens/s"])
+    return rows
+
+
+def _numbers(metrics: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())

@@ -1,0 +1,108 @@
+"""Our options as Hugging Face's training arguments."""
+
+import os
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainingArguments
+from transformers.utils import logging
+
+from ..config.recipe import TrainingOptions
+from ..core.errors import UserError
+from ..core.json_files import read_json
+
+
+def distributed_processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def check_training(options: TrainingOptions) -> None:
+    """Refuses what makes no sense, before anything is read or written."""
+    positive = ("epochs", "max_steps", "batch_size", "batch_tokens", "accumulation", "keep", "log_steps", "eval_tokens")
+    for name in positive:
+        value = getattr(options, name)
+        if value is not None and not value > 0:
+            raise UserError(f"training.{name} must be above 0, not {value}")
+    for name in ("warmup", "lr_max", "learning_rate", "weight_decay", "clip", "patience", "eval_steps", "save_steps"):
+        if not getattr(options, name) >= 0:
+            raise UserError(f"training.{name} must not be negative, and is {getattr(options, name)}")
+    for name in ("workers", "threads"):
+        if getattr(options, name) < 0:
+            raise UserError(f"training.{name} must not be negative, and is {getattr(options, name)}")
+    for name in ("beta1", "beta2"):
+        if not 0 <= getattr(options, name) < 1:
+            raise UserError(f"training.{name} must lie in [0, 1), not {getattr(options, name)}")
+    if not 0 <= options.seed < 2**32:
+        raise UserError(f"training.seed must lie between 0 and 2^32 - 1, not {options.seed}")
+    if options.batch_size is not None and options.batch_tokens is not None:
+        raise UserError("training.batch_size and training.batch_tokens exclude each other: remove one")
+    if options.schedule == "paper" and options.warmup < 1:
+        raise UserError(f"the paper's schedule needs training.warmup in steps, such as 1000, not {options.warmup}")
+    if options.memory is not None and options.accumulation is not None:
+        raise UserError("training.memory finds the accumulation: remove training.accumulation")
+    if options.deepspeed is not None:
+        if not Path(options.deepspeed).is_file():
+            raise UserError(f"training.deepspeed: no file {options.deepspeed!r}")
+        read_json(Path(options.deepspeed))
+    if options.fsdp and distributed_processes() == 1:
+        raise UserError("training.fsdp needs several processes: start with torchrun --nproc-per-node N -m transevolve")
+
+
+def check_packages(options: TrainingOptions) -> None:
+    for name, wanted in (("tensorboard", options.tensorboard), ("deepspeed", options.deepspeed)):
+        if wanted and find_spec(name) is None:
+            raise UserError(f"training.{name} needs the package {name}: pip install {name}")
+
+
+def training_arguments(
+    options: TrainingOptions, folder: Path, parts: int, metric: str, wrapped: list[str]
+) -> TrainingArguments:
+    """`metric` selects the model; `wrapped` are the modules that FSDP shards one by one.
+
+    A DeepSpeed file that says nothing of clipping would have accelerate clip at 1.0: training.clip decides instead.
+    """
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    on_cpu = not torch.cuda.is_available()
+    settings: dict[str, Any] = {
+        "output_dir": str(folder),
+        "num_train_epochs": options.epochs,
+        "max_steps": options.max_steps or -1,
+        "gradient_accumulation_steps": parts,
+        "learning_rate": 1.0,
+        "max_grad_norm": options.clip,
+        "bf16": options.precision == "bf16",
+        "torch_compile": options.compile,
+        "gradient_checkpointing": options.gradient_checkpointing,
+        "seed": options.seed,
+        "eval_strategy": "steps" if options.eval_steps else "epoch",
+        "eval_steps": options.eval_steps or None,
+        "save_strategy": "steps" if options.save_steps else "epoch",
+        "save_steps": options.save_steps or 500,
+        "logging_strategy": "steps",
+        "logging_steps": options.log_steps,
+        "logging_nan_inf_filter": False,
+        "include_num_input_tokens_seen": "non_padding",
+        "metric_for_best_model": f"eval_{metric}",
+        "greater_is_better": metric != "loss",
+        "restore_callback_states_from_checkpoint": True,
+        "report_to": [],
+        "remove_unused_columns": False,
+        "disable_tqdm": True,
+        "use_cpu": on_cpu,
+        "dataloader_num_workers": 0,
+        "dataloader_pin_memory": False,
+    }
+    if on_cpu and distributed_processes() > 1:
+        settings["ddp_backend"] = "gloo"
+    if options.fsdp:
+        settings["fsdp"] = True
+        settings["fsdp_config"] = {"version": 2, "transformer_layer_cls_to_wrap": wrapped}
+    if options.deepspeed:
+        settings["deepspeed"] = {"gradient_clipping": "auto"} | read_json(Path(options.deepspeed))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return TrainingArguments(**settings)
