@@ -397,7 +397,7 @@ def test_unknown_variant_and_size():
         ({"input_ids": torch.tensor([1, 2])}, "must be .batch, length."),
         ({"input_ids": torch.tensor([[1.0, 2.0]])}, "must be integers"),
         ({"attention_mask": torch.ones(1, 3, dtype=torch.long)}, r"shape \(1, 2\)"),
-        ({"attention_mask": torch.ones(1, 2)}, "must be bool or integers"),
+        ({"attention_mask": torch.tensor([[0.5, 1.0]])}, "only 0 and 1"),
         ({"attention_mask": torch.tensor([[1, 2]])}, "only 0 and 1"),
         ({"input_ids": None}, "exactly one of input_ids and inputs_embeds"),
         ({"inputs_embeds": torch.ones(1, 2, 32)}, "exactly one of"),

@@ -80,6 +80,7 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
     eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = None
     use_cache: bool = True
+    is_decoder: bool = False
 
     def __post_init__(self, **kwargs):
         register_models()

@@ -10,13 +10,13 @@ from ..evolution.dropout import Dropout
 
 
 def sinusoidal_positions(
-    positions: Int[Tensor, " n"], width: int, dtype: torch.dtype = torch.float32
-) -> Float[Tensor, "n width"]:
+    positions: Int[Tensor, "*n"], width: int, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "*n width"]:
     """[sin(p / s_j)] ++ [cos(p / s_j)], timescales s_j geometric from 1 to 10,000, as tensor2tensor defines them."""
     half = width // 2
     steps = torch.arange(half, dtype=torch.float64, device=positions.device)
     rates = torch.exp(steps * (-math.log(10_000.0) / max(half - 1, 1)))
-    angles = torch.outer(positions.to(torch.float64), rates)
+    angles = positions.to(torch.float64)[..., None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype)
 
 
