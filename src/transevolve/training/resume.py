@@ -56,7 +56,9 @@ def find_resumption(folder: Path, options: TrainingOptions, metric: str, greater
 def _finished(state: TrainerState, options: TrainingOptions) -> bool:
     """Whether all steps were done, or patience had run out."""
     kept: Any = state.stateful_callbacks or {}
-    waited = kept.get(EarlyStoppingCallback.__name__, {}).get("attributes", {}).get("early_stopping_patience_counter", 0)
+    waited = (
+        kept.get(EarlyStoppingCallback.__name__, {}).get("attributes", {}).get("early_stopping_patience_counter", 0)
+    )
     return state.global_step >= state.max_steps or bool(options.patience and waited >= options.patience)
 
 
