@@ -18,7 +18,7 @@ import transevolve_cli
 
 SECONDS = 180
 CAUGHT = "--debug shows where"
-LEFTOVERS = ("**/.*.part", "**/.partial*")
+LEFTOVERS = ("**/.transevolve-*.tmp", "**/.partial*")
 
 
 class Unacceptable(AssertionError):
