@@ -1,4 +1,4 @@
-"""`fullFF-1:once@base`, `transformer`: what a user types for a system, and the classifier it stands for."""
+"""`fullFF-1:once@base`, `transformer`: the names of systems on the command line, and the classifiers they stand for."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ NUM_LABELS = 10
 
 @dataclass(frozen=True)
 class Spec:
-    """A system as typed, and what that means."""
+    """A system as typed, and its parts."""
 
     text: str
     name: str
@@ -35,10 +35,10 @@ class Spec:
 
 
 def parse_spec(text: str, size: str) -> Spec:
-    """VARIANT[:BACKEND][@SIZE] or PEER[@SIZE]; without a backend, the one that the configuration defaults to."""
-    named, _, given_size = text.partition("@")
+    """VARIANT[:BACKEND][@SIZE] or PEER[@SIZE]; the default backend is that of the configuration."""
+    named, _, own_size = text.partition("@")
     name, _, backend = named.partition(":")
-    size = given_size or size
+    size = own_size or size
     if size not in SIZES:
         raise ValueError(f"unknown size {size!r} in {text!r}" + suggestion(size, list(SIZES)))
     if name in SYSTEMS:
@@ -54,19 +54,19 @@ def parse_spec(text: str, size: str) -> Spec:
 
 
 def build_model(spec: Spec, *, length: int, vocab: int, features: int | None) -> PreTrainedModel:
-    """A classifier for sequences of this length, freshly initialised."""
+    """A newly initialised classifier for sequences of this length."""
     shared = {"vocab_size": vocab, "num_labels": NUM_LABELS, "max_position_embeddings": length, "dropout": 0.1}
     name = "features" if spec.is_peer else "num_features"
-    told = {name: features} if features is not None and spec.has_features else {}
+    settings = {name: features} if features is not None and spec.has_features else {}
     if spec.is_peer:
-        config = PeerConfig.of_size(spec.name, spec.size, system_settings=told, **shared)
+        config = PeerConfig.of_size(spec.name, spec.size, system_settings=settings, **shared)
         return PeerForSequenceClassification(config)
-    config = TransEvolveConfig.variant(spec.name, size=spec.size, attention=spec.backend, **told, **shared)
+    config = TransEvolveConfig.variant(spec.name, size=spec.size, attention=spec.backend, **settings, **shared)
     return TransEvolveForSequenceClassification(config)
 
 
 def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
-    """Random features a head, where the system has them."""
+    """Random features per head, if the system has them."""
     if not spec.has_features:
         return None
     if isinstance(model.config, PeerConfig):
@@ -75,7 +75,7 @@ def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
 
 
 def backend_at(spec: Spec, length: int, batch: int, device: str) -> str:
-    """The backend that computes this cell: what `auto` chooses for it, or the spec's own."""
+    """The backend of a cell, with what `auto` chooses for it."""
     if spec.backend != "auto":
         return spec.backend
     config = TransEvolveConfig.variant(spec.name, size=spec.size)
