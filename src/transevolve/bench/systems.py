@@ -16,6 +16,11 @@ from ..peers import SYSTEMS, known_settings, resolved_settings
 NUM_LABELS = 10
 
 
+def is_exact(backend: str) -> bool:
+    """Whether a backend computes softmax attention; those that do not approximate it by random features."""
+    return backend != "linear"
+
+
 @dataclass(frozen=True)
 class Spec:
     """A system as typed, and its parts."""
@@ -31,7 +36,7 @@ class Spec:
 
     @property
     def has_features(self) -> bool:
-        return "features" in known_settings(self.name) if self.is_peer else self.backend == "linear"
+        return "features" in known_settings(self.name) if self.is_peer else not is_exact(self.backend)
 
 
 def parse_spec(text: str, size: str) -> Spec:
