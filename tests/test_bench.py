@@ -2,11 +2,15 @@
 
 import json
 import os
+import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from torch.optim import SGD
 
 from transevolve.bench.budget import largest_batch
+from transevolve.bench.cell import Cell, load, random_inputs
 from transevolve.bench.options import BenchOptions
 from transevolve.bench.plot import plot
 from transevolve.bench.results import Row
@@ -14,8 +18,10 @@ from transevolve.bench.speed import SpeedOptions
 from transevolve.bench.summary import Baseline, memory_ratio, speed_ratio, spread, tokens_per_second, transformers
 from transevolve.bench.systems import backend_at, build_model, feature_count, parse_spec
 from transevolve.cli import main
+from transevolve.commands import doctor
 from transevolve.core.machine import OPENMP_VARIABLES, cpu_flags
 from transevolve.core.peak_memory import parse_bytes
+from transevolve.training.optimizer import OPTIMIZERS
 
 TINY = ["--vocab", "100", "--threads", "1", "--mode", "forward"]
 SPEED = ["bench", "speed", *TINY, "--repeats", "3", "--warmup", "1", "--batch", "1"]
@@ -65,6 +71,15 @@ def test_a_training_step_is_measured_too(tmp_path):
     (only,) = rows_of(tmp_path / "speed.json")
     assert only["batch"] == 2
     assert len(only["seconds"]) == 3
+
+
+def test_a_training_step_uses_the_optimizer_of_training(monkeypatch):
+    built = []
+    monkeypatch.setitem(OPTIMIZERS, "adamw", lambda groups, options: built.append(SGD(groups, lr=1.0)) or built[-1])
+    spec = parse_spec("fullFF-1", "small")
+    cell = Cell.of(spec, BenchOptions(vocab=20), 4, 1)
+    load(cell, spec).step(random_inputs(cell, 1, 4))
+    assert [group["lr"] for group in built[0].param_groups] == [1e-4, 1e-4]
 
 
 def test_the_same_command_resumes_where_it_stopped(tmp_path, capsys):
@@ -275,3 +290,29 @@ def test_a_row_names_what_auto_chose():
 
 def test_defaults_are_valid():
     assert [spec.size for spec in SpeedOptions().specs()] == ["small"] * 4
+
+
+def test_doctor_names_what_speed_depends_on(monkeypatch, capsys):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1234567")
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    for expected in (*cpu_flags().split(), "OMP_WAIT_POLICY=PASSIVE", "MALLOC_TRIM_THRESHOLD_=1234567", "threads"):
+        assert expected in shown
+
+
+def test_doctor_advises_only_options_that_exist(tmp_path, monkeypatch, capsys):
+    """Every condition at once: no memory, no disk, no GPU, no compiler, a folder that cannot be written."""
+    monkeypatch.setattr(doctor, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: SimpleNamespace(free=1, total=2))
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setattr(doctor.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    monkeypatch.setattr(doctor.torch.cuda, "device_count", lambda: 0)
+    assert main(["doctor"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    commands = re.findall(r"`transevolve ([a-z ]+?) (--[\w.]+)[^`]*`", shown)
+    assert len(commands) == len(re.findall(r"--\w", shown)) >= 6
+    for command, option in commands:
+        assert main([*command.split(), "--help"]) == 0
+        assert option in capsys.readouterr().out

@@ -7,10 +7,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from ..config.recipe import TrainingOptions
+from ..training.optimizer import build_optimizer, build_schedule
 from .options import BenchOptions
 from .systems import NUM_LABELS, Spec, build_model, feature_count
 
 Inputs = dict[str, Tensor]
+TRAINING = TrainingOptions(schedule="constant", learning_rate=1e-4, warmup=1)
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,17 @@ class Workload:
 
 
 def load(cell: Cell, spec: Spec) -> Workload:
-    """Builds the model. A training step is forward with labels, backward and Adam; a forward step has no gradients."""
+    """Builds the model and its step: a training step, or a forward pass without gradients."""
     torch.manual_seed(cell.seed)
     model = build_model(spec, length=cell.length, vocab=cell.vocab, features=cell.features).to(cell.device)
     step = _training_step(model) if cell.mode == "train" else _forward_step(model)
-    return Workload(model, step, sum(p.numel() for p in model.parameters()), feature_count(model, spec))
+    return Workload(model, step, model.num_parameters(), feature_count(model, spec))
 
 
 def _training_step(model: PreTrainedModel) -> Callable[[Inputs], None]:
     model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    optimizer = build_optimizer(model.parameters(), TRAINING)
+    build_schedule(optimizer, TRAINING, total=1, hidden_size=model.config.hidden_size)
 
     def step(inputs: Inputs) -> None:
         model(**inputs).loss.backward()

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from transformers import AutoConfig
 from transformers.utils import logging
 
 from ..core.errors import UserError
+from ..core.files import staging_folder
 from ..core.machine import describe_machine
-from ..runs.folder import RESULTS, check_run, class_names, load_errors, load_model, load_run_recipe
+from ..runs.folder import check_run, class_names, load_errors, load_model, load_run_recipe
+from ..runs.names import MANIFEST, RESULTS
 from ..runs.results import read_results
-from ..runs.storage import MANIFEST
 from .card import UNKNOWN_LICENSE, model_card
 from .classifier import Logits, largest_difference, load_logits, require_equal
 from .onnx import load_onnx, require_packages, write_onnx
@@ -60,15 +60,11 @@ def export(
 @contextmanager
 def _moved_into_place(output: Path) -> Iterator[Path]:
     """A temporary folder whose files move to `output` unless an error is raised."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(mkdtemp(prefix=f".{output.name}.", dir=output.parent))
-    try:
+    with staging_folder(output) as part:
         yield part
-        output.mkdir(exist_ok=True)
+        output.mkdir(parents=True, exist_ok=True)
         for file in part.iterdir():
             file.replace(output / file.name)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _graph(run: Path, format: str, folder: Path, rounds: int) -> Exported:
