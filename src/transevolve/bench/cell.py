@@ -50,7 +50,8 @@ class Workload:
 def load(cell: Cell, spec: Spec) -> Workload:
     """Builds the model and its step: a training step, or a forward pass without gradients."""
     torch.manual_seed(cell.seed)
-    model = build_model(spec, length=cell.length, vocab=cell.vocab, features=cell.features).to(cell.device)
+    model = build_model(spec, length=cell.length, vocab=cell.vocab, features=cell.features)
+    model.to(cell.device)  # pyright: ignore[reportArgumentType]
     step = _training_step(model) if cell.mode == "train" else _forward_step(model)
     return Workload(model, step, model.num_parameters(), feature_count(model, spec))
 

@@ -92,7 +92,8 @@ def build(text: str, options: DecodeOptions) -> PreTrainedModel:
             spec.name, size=spec.size, vocab_size=options.vocab, attention=spec.backend, eos_token_id=None
         )
         model = TransEvolveForConditionalGeneration(config)
-    return model.eval().to(options.device)
+    model.to(options.device)  # pyright: ignore[reportArgumentType]
+    return model.eval()
 
 
 def marian_config(options: DecodeOptions) -> MarianConfig:
@@ -123,7 +124,7 @@ def decode(model: PreTrainedModel, way: str, source: Tensor, beams: int, new_tok
     keywords: dict[str, Any] = {"use_cache": way != "uncached"}
     if way == "beam":
         keywords = {"custom_generate": generate_beams, "extra_length": new_tokens}
-    return model.generate(  # pyright: ignore[reportAttributeAccessIssue]
+    return model.generate(  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
         source,
         attention_mask=torch.ones_like(source),
         num_beams=beams,
