@@ -6,7 +6,7 @@ from transevolve.cli import main
 from transevolve.core.markdown import code, code_block, escape
 from transevolve.core.tables import markdown, show
 from transevolve.evolution.backends import BACKENDS
-from transevolve.models.config import VARIANTS
+from transevolve.models.settings import VARIANTS
 from transevolve.peers import SYSTEMS
 
 NAMES = ["[/x]", "[bold]", "[red]a[/red]", ":smile:", "a\\[b", "fullFF-1:literal@base"]

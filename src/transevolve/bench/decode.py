@@ -17,8 +17,9 @@ from ..core.errors import suggestion
 from ..core.machine import allocations_that_fail, commit, cpu_threads
 from ..decoding import generate_beams
 from ..models.cache import TransEvolveCache
-from ..models.config import SIZES, VARIANTS, TransEvolveConfig
+from ..models.config import TransEvolveConfig
 from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
+from ..models.settings import SIZES, VARIANTS
 from .options import RunOptions
 from .results import Results, Row, open_results
 from .rounds import Lane, attempt, missing_repeats, run_rounds

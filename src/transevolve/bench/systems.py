@@ -7,10 +7,11 @@ from transformers import PreTrainedModel
 from ..core.errors import suggestion
 from ..evolution.backends import BACKENDS
 from ..evolution.backends.auto import explain
-from ..models.config import SIZES, VARIANTS, TransEvolveConfig
+from ..models.config import TransEvolveConfig
 from ..models.heads.classification import TransEvolveForSequenceClassification
 from ..models.peer import PeerForSequenceClassification
 from ..models.peer_config import PeerConfig
+from ..models.settings import SIZES, VARIANTS
 from ..peers import SYSTEMS, known_settings, resolved_settings
 
 NUM_LABELS = 10
@@ -60,7 +61,7 @@ def parse_spec(text: str, size: str) -> Spec:
 
 def build_model(spec: Spec, *, length: int, vocab: int, features: int | None) -> PreTrainedModel:
     """A newly initialised classifier for sequences of this length."""
-    shared = {"vocab_size": vocab, "num_labels": NUM_LABELS, "max_position_embeddings": length, "dropout": 0.1}
+    shared = {"vocab_size": vocab, "num_labels": NUM_LABELS, "max_position_embeddings": length}
     name = "features" if spec.is_peer else "num_features"
     settings = {name: features} if features is not None and spec.has_features else {}
     if spec.is_peer:
@@ -76,7 +77,7 @@ def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
         return None
     if isinstance(model.config, PeerConfig):
         return resolved_settings(spec.name, model.config.system_settings or {})["features"]
-    return model.config.backend_settings().features
+    return model.config.num_features
 
 
 def backend_at(spec: Spec, length: int, batch: int, device: str) -> str:

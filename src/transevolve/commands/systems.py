@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from ..bench.systems import is_exact
 from ..core.tables import show
 from ..evolution.backends import BACKENDS
-from ..models.config import VARIANTS, TransEvolveConfig
+from ..models.config import TransEvolveConfig
+from ..models.settings import VARIANTS
 from ..peers import SYSTEMS, Capabilities
 
 CITATION = "Dutta et al., Redesigning the Transformer Architecture, NeurIPS 2021"
