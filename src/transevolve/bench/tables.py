@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from ..core.figures import new_figure, plain, save
 from ..core.files import write_atomically
 from ..core.tables import markdown, show
 from .results import Results, Row
@@ -61,22 +62,19 @@ def _ranged(value: Spread, digits: int) -> str:
 
 def plot(path: Path, title: str, rows: list[Row], value: Callable[[Row], float | None], label: str) -> None:
     """One line a system against length, both axes logarithmic; of many systems the legend stands beside, best first."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    colors, styles = plt.rcParams["axes.prop_cycle"].by_key()["color"], ["-", "--", ":"]
+    figure = new_figure(8, 5)
+    axes = figure.subplots()
+    colors, styles = [f"C{number}" for number in range(10)], ["-", "--", ":"]
     axes.set_prop_cycle(color=colors * len(styles), linestyle=[style for style in styles for _ in colors])
     ends = []
     for system in dict.fromkeys(row.system for row in rows):
         points = [(row.length, value(row)) for row in rows if row.system == system and row.note is None]
         points = sorted((length, y) for length, y in points if y)
         if points:
-            ends.append((points[-1][1], *axes.plot(*zip(*points, strict=True), marker="o", label=system)))
-    axes.set(xscale="log", yscale="log", xlabel="length (tokens)", ylabel=label, title=title)
+            ends.append((points[-1][1], *axes.plot(*zip(*points, strict=True), marker="o", label=plain(system))))
+    axes.set(xscale="log", yscale="log", xlabel="length (tokens)", ylabel=label, title=plain(title))
     lengths = sorted({row.length for row in rows})
     axes.set_xticks(lengths, labels=[str(length) for length in lengths])
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -89,8 +87,7 @@ def plot(path: Path, title: str, rows: list[Row], value: Callable[[Row], float |
         figure.legend(handles=[line for _, line in ranked], loc="outside right upper", fontsize=9)
     elif ends:
         axes.legend()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save(figure, path, dpi=150)
 
 
 def write_report(

@@ -1,7 +1,10 @@
-"""Matplotlib without a screen, and labels that it takes as they are."""
+"""Matplotlib in one place: without a screen, with text drawn as written, saved whole."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from .files import write_atomically
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -16,20 +19,24 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def plain(text: str) -> str:
-    """Text that is not read as mathematics, and holds only what the font can draw."""
+    """Text from outside for a title, label or tick: never read as mathematics, only characters that the font has.
+
+    A legend skips labels that start with an underscore, so that one gets a zero-width space before it.
+    """
     from matplotlib import font_manager, ft2font
 
-    font = ft2font.FT2Font(font_manager.findfont("DejaVu Sans"))
-    known = font.get_charmap()
-    return "".join(letter if ord(letter) in known else "?" for letter in text).replace("$", r"\$")
+    known = ft2font.FT2Font(font_manager.findfont("DejaVu Sans")).get_charmap()
+    shown = "".join(letter if ord(letter) in known else "?" for letter in text).replace("$", r"\$")
+    return f"\u200b{shown}" if shown.startswith("_") else shown
 
 
-def save(figure: Any, path: Path, **options: Any) -> None:
-    """The old picture or the new one, never a part of it."""
+def save(figure: Any, path: Path, dpi: int = 120) -> None:
+    """Writes the picture in the format of the path's suffix, and closes the figure."""
     import matplotlib.pyplot as plt
 
-    part = path.with_name(f".{path.name}.part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(part, format=path.suffix.removeprefix(".") or "png", dpi=120, **options)
-    part.replace(path)
-    plt.close(figure)
+    content = BytesIO()
+    try:
+        figure.savefig(content, format=path.suffix.removeprefix(".") or "png", dpi=dpi)
+    finally:
+        plt.close(figure)
+    write_atomically(path, content.getvalue())

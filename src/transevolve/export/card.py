@@ -6,7 +6,6 @@ from typing import Any
 import yaml
 
 from ..config.recipe import Recipe
-from ..core.json_files import fits
 
 USE_CLASSIFIER = """import transevolve  # registers the model
 from transformers import pipeline
@@ -79,8 +78,12 @@ def _training(result: dict[str, Any]) -> list[str]:
         *result.get("machine", {}).items(),
     ]
     splits = result.get("data", {}).get("splits")
-    if fits(splits, dict[str, dict[str, Any]]):
-        facts += [(f"{name} rows", split.get("rows", 0)) for name, split in splits.items()]
+    if isinstance(splits, dict):
+        facts += [
+            (f"{name} rows", split["rows"])
+            for name, split in splits.items()
+            if isinstance(split, dict) and "rows" in split
+        ]
     return ["\n".join(f"- {key}: {value}" for key, value in facts)]
 
 

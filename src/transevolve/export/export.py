@@ -133,7 +133,7 @@ def _beside(run: Path, folder: Path) -> None:
 
 def _result(run: Path) -> dict[str, Any] | None:
     path = run / RESULTS
-    return read_results(path) if path.exists() else None
+    return vars(read_results(path)) if path.exists() else None
 
 
 def _names(folder: Path, *more: str) -> list[str]:

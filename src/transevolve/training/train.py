@@ -258,6 +258,6 @@ def read_result(folder: Path) -> Result | None:
     """The result of a finished run; None if it is not finished, or if the model or what is told of it is damaged."""
     try:
         check_manifest(folder)
-        return Result(**read_results(folder / RESULTS))
+        return read_results(folder / RESULTS)
     except (UserError, TypeError):
         return None
