@@ -19,10 +19,14 @@ FRAME = """<!doctype html><body style="margin:0"><pre id="found"></pre>
 <script>
 document.getElementById("page").onload = (event) => {{
   const inner = event.target.contentDocument, root = inner.documentElement;
-  const wide = [...inner.querySelectorAll("body *")].filter((node) => !node.closest(".wide, svg"));
+  const box = (node) => node.getBoundingClientRect(), all = (what) => [...inner.querySelectorAll(what)];
+  const outside = (node, left, right) => box(node).left < left - 1 || box(node).right > right + 1;
+  const wide = all("body *").filter((node) => !node.closest(".wide, svg") && outside(node, 0, root.clientWidth));
+  const frame = (text) => box(text.closest("svg"));
+  const cut = all("svg text").filter((text) => outside(text, frame(text).left, frame(text).right));
   document.getElementById("found").textContent = JSON.stringify({{
     overflow: root.scrollWidth - root.clientWidth,
-    clipped: wide.filter((node) => node.getBoundingClientRect().right > root.clientWidth + 1).map((node) => node.outerHTML.slice(0, 99)),
+    clipped: [...wide, ...cut].map((node) => node.outerHTML.slice(0, 99)),
     ink: getComputedStyle(inner.body).color, ground: getComputedStyle(inner.body).backgroundColor,
   }});
 }};

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from browser import WIDTHS, check_page, needs_chromium
 from test_explain import NASTY, train_tiny
 from transevolve.cli import main
 from transevolve.reporting.axes import drawing, ticks
@@ -191,8 +192,8 @@ def test_any_numbers_can_be_drawn(values, log):
     chart = Chart("t", "x", [Series("s", 0, [Point(n + 1.0, value, "") for n, value in enumerate(values)])], log=log)
     drawn = drawing(chart)
     for mark in [mark for _, marks in (drawn.lines if drawn else []) for mark in marks]:
-        assert 58 <= mark.x <= 508
-        assert 12 <= mark.y <= 252
+        assert 56 <= mark.x <= 424
+        assert 10 <= mark.y <= 212
 
 
 def test_values_are_shown_on_hover(run, tmp_path):
@@ -258,3 +259,12 @@ def test_mistakes_are_one_line(arguments, message, tmp_path, monkeypatch, capsys
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_page_fits_any_screen(width, dark, run, tmp_path):
+    report(tmp_path, run, SPEED, MEMORY)
+    check_page(tmp_path / "report.html", width, dark)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from .content import Chart, Point
 
-WIDTH, HEIGHT = 520, 300
-LEFT, RIGHT, TOP, BOTTOM = 58, 508, 12, 252
+LEFT, RIGHT, TOP, BOTTOM = 56, 424, 10, 212
 LARGEST = 1e30
 MOST_TICKS = 7
 MOST_POINTS = 300

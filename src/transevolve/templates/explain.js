@@ -49,7 +49,7 @@ const acting = () => Math.max(1, current());
 const matrix = (l, h) => (i, j) => attention[(((l - 1) * H + h) * n + i) * n + j] / 65535;
 
 function showReadout() {
-  const svg = $("readout"), W = available(svg), left = 48, right = W - 12, top = 10, bottom = 230;
+  const svg = $("readout"), W = available(svg), left = 56, right = W - 22, top = 10, bottom = 230;
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${W} ${bottom + 50}`);
   const x = (k) => left + (right - left) * (k / D), y = (p) => bottom - (bottom - top) * p;
