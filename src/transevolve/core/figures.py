@@ -1,10 +1,9 @@
 """Matplotlib in one place: without a screen, with text drawn as written, saved whole."""
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from .files import write_atomically
+from .files import atomic_file
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -34,9 +33,8 @@ def save(figure: Any, path: Path, dpi: int = 120) -> None:
     """Writes the picture in the format of the path's suffix, and closes the figure."""
     import matplotlib.pyplot as plt
 
-    content = BytesIO()
     try:
-        figure.savefig(content, format=path.suffix.removeprefix(".") or "png", dpi=dpi)
+        with atomic_file(path) as file:
+            figure.savefig(file, format=path.suffix.removeprefix(".") or "png", dpi=dpi)
     finally:
         plt.close(figure)
-    write_atomically(path, content.getvalue())

@@ -13,10 +13,11 @@ from transformers import AutoConfig
 from transformers.utils import logging
 
 from ..core.errors import UserError
+from ..core.files import staging_folder
 from ..core.machine import device_name, versions
-from ..runs.folder import RESULTS, check_run, class_names, load_errors, load_model, load_run_model, load_run_recipe
+from ..runs.folder import check_run, class_names, load_errors, load_model, load_run_model, load_run_recipe
+from ..runs.names import MANIFEST, RESULTS
 from ..runs.results import read_results
-from ..runs.storage import MANIFEST
 from .card import model_card
 from .classifier import Forward, Logits, largest_difference, load_logits, require_equal
 from .onnx import load_onnx, require_packages, write_onnx
@@ -63,16 +64,11 @@ def is_translation(run: Path) -> bool:
 @contextmanager
 def _aside(output: Path) -> Iterator[Path]:
     """A folder whose files go to `output` if nothing fails, and nowhere otherwise."""
-    part = output.with_name(f".{output.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    try:
+    with staging_folder(output) as part:
         yield part
         output.mkdir(parents=True, exist_ok=True)
         for file in part.iterdir():
             file.replace(output / file.name)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _graph(run: Path, kind: str, folder: Path, rounds: int) -> Exported:

@@ -6,8 +6,6 @@ from typing import Any
 from ..core.figures import new_figure, plain, save
 from ..metrics.classification import Classification
 
-CURVES = "curves.png"
-
 
 def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
     """Training loss and validation metrics against the step."""

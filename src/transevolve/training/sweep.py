@@ -15,7 +15,7 @@ from ..core.errors import UserError, nearest, quoted
 from ..core.figures import new_figure, plain, save
 from ..core.files import write_atomically
 from ..core.machine import commit, device_name, versions
-from ..runs.folder import RESULTS
+from ..runs.names import RESULTS
 
 KEYS = ("recipe", "settings", "rows", "grid", "seeds", "output")
 INTERRUPTED = 130

@@ -1,7 +1,7 @@
-"""One training from its recipe to a scored model on disk; given again after a stop, it goes on where it was."""
+"""One training from its recipe to a scored model on disk; the same call after a stop resumes where it left off."""
 
 import json
-import shutil
+import math
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,32 +10,36 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
-from transformers.trainer import TRAINER_STATE_NAME
 
-from ..config.files import read_settings, recipe_yaml
+from ..config.files import recipe_yaml
 from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..core.files import write_atomically
+from ..core.files import clear_when_full, write_atomically
+from ..core.messages import say
 from ..data import TextData, load_data
 from ..data.batching import Batches, Rows
 from ..kinds.build import unused
 from ..kinds.jobs import job_of, resolve
-from ..runs.folder import CHECKPOINTS, RECIPE, RESULTS, load_errors, load_run_model, publish_model
+from ..runs.folder import load_errors, load_run_model, publish_model
 from ..runs.lock import locked
 from ..runs.metrics_file import MetricsFile
-from ..runs.plots import CURVES, write_curves
+from ..runs.names import CHECKPOINTS, CURVES, RECIPE, RESULTS, TENSORBOARD
+from ..runs.plots import write_curves
 from ..runs.results import Result, machine_facts, read_results
-from ..runs.storage import PARTIAL, check_manifest, newest_whole
-from .callbacks import Recorder, StopWhenAsked, say, tensorboard
+from ..runs.storage import check_manifest
+from .callbacks.metrics import ClaimFolder, RecordMetrics
+from .callbacks.progress import ShowProgress
+from .callbacks.signals import StopOnSignal
+from .callbacks.tensorboard import tensorboard
+from .callbacks.validation import SelectAgain, ValidateThenSave
+from .claim import require_own_folder
 from .hf_arguments import check_packages, check_training, training_arguments
 from .memory import parts_within
-from .trainer import EvolveTrainer
+from .processes import decided_by_main, join_processes
+from .resume import Resumption, find_resumption
+from .trainer import EvolveTrainer, sharded_modules
 
-INCONSEQUENTIAL = {"output", "training.keep", "training.log_steps", "training.workers", "training.threads"}
-INCONSEQUENTIAL |= {"training.tensorboard", "data.cache"}
-TENSORBOARD = "tensorboard"
 LARGEST_DEFAULT_BATCH = 4096
-REMOVE_IT = "; remove it, and the same command goes on from the one before"
 
 
 class Interrupted(Exception):
@@ -51,11 +55,9 @@ def train(recipe: Recipe, command: str) -> Result:
         torch.set_num_threads(recipe.training.threads)
     folder = Path(recipe.output or default_output(recipe))
     recipe.output = str(folder)
-    state = PartialState(cpu=not torch.cuda.is_available())
-    with ExitStack() as held:
-        if state.is_main_process:
-            held.enter_context(locked(folder))
-            refuse_another(folder, recipe)
+    state = join_processes()
+    with ExitStack() as held, StopOnSignal() as stop, clear_when_full(folder):
+        decided_by_main(state, lambda: _take(folder, recipe, held))
         finished = read_result(folder)
         if finished is not None:
             if state.is_main_process:
@@ -68,7 +70,13 @@ def train(recipe: Recipe, command: str) -> Result:
             ignored = unused(recipe.model)
             if ignored:
                 say(f"note: {', '.join(ignored)}: TransEvolve's own, not used by {recipe.model.system}")
-        return Run(recipe, folder, data, state).result(command)
+        return Run(recipe, folder, data, state, stop).result(command)
+
+
+def _take(folder: Path, recipe: Recipe, held: ExitStack) -> None:
+    """Locks the folder and makes sure that it may be trained in."""
+    held.enter_context(locked(folder))
+    require_own_folder(folder, recipe)
 
 
 @dataclass
@@ -79,6 +87,7 @@ class Run:
     folder: Path
     data: TextData
     state: PartialState
+    stop: StopOnSignal
 
     def __post_init__(self):
         self.training = self.recipe.training
@@ -97,12 +106,15 @@ class Run:
         if self.state.is_main_process:
             publish_model(checkpoint, self.folder)
             count = sum(len(part) for part in (self.data.validation, self.data.test) if part is not None)
-            say(f"scoring the model of step {best_step:,} on {count:,} rows of validation and test")
+            splits = "validation" if self.data.test is None else "validation and test"
+            say(f"scoring the model of step {best_step:,} on {count:,} rows of {splits}")
         self.state.wait_for_everyone()
         model = load_run_model(self.folder).to(self.state.device)
         self.check_reloaded(self.job.score(model, "validation"), best_step, metrics)
         validation = self.job.score(model, "validation", final=True)
         test = None if self.data.test is None else self.job.score(model, "test", final=True)
+        for split, scores in (("validation", validation), ("test", test or {})):
+            require_finite(scores, f"the selected model on {split}")
         rows = metrics.rows()
         result = Result.gather(self.recipe, command, self.data, model, rows, best_step, validation, test, self.facts)
         if self.state.is_main_process:
@@ -115,21 +127,18 @@ class Run:
         set_seed(self.training.seed)
         model = self.job.build()
         batches = self.batches(model)
-        if self.state.is_main_process:
-            write_atomically(self.folder / RECIPE, recipe_yaml(self.recipe))
-        asked = StopWhenAsked()
-        callbacks: list[Any] = [asked]
-        if self.state.is_main_process:
-            callbacks.append(Recorder(metrics, self.folder.name))
-            if self.training.tensorboard:
-                callbacks.append(tensorboard(self.folder / TENSORBOARD))
-        if self.training.patience:
-            callbacks.append(EarlyStoppingCallback(self.training.patience))
         checkpoints = self.folder / CHECKPOINTS
-        wrapped = list(getattr(model, "_no_split_modules", None) or [])
+        arguments = training_arguments(self.training, checkpoints, batches.parts, self.metric, sharded_modules(model))
+        resumed = decided_by_main(
+            self.state,
+            lambda: find_resumption(checkpoints, self.training, self.metric, bool(arguments.greater_is_better)),
+        )
+        if resumed.finished is not None:
+            return resumed.finished
+        callbacks = self.callbacks(metrics, resumed)
         trainer = EvolveTrainer(
             model,
-            training_arguments(self.training, checkpoints, batches.parts, self.metric, wrapped),
+            arguments,
             options=self.training,
             train=Rows(self.data.train),
             validation=self.data.validation,
@@ -139,28 +148,36 @@ class Run:
             loss=self.job.loss_function(),
             callbacks=callbacks,
         )
-        resumed = self.newest_checkpoint(checkpoints)
-        if resumed is not None:
-            with load_errors(resumed, REMOVE_IT):
-                stopped = stopped_early(resumed, self.training.patience)
-            if stopped is not None:
-                return stopped
         try:
-            trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
+            trainer.train(resume_from_checkpoint=None if resumed.checkpoint is None else str(resumed.checkpoint))
         except Exception as error:
-            if resumed is None or trainer.stepped:
+            if resumed.checkpoint is None or trainer.stepped:
                 raise
-            with load_errors(resumed, REMOVE_IT):
+            with load_errors(resumed.checkpoint, "; remove it, and the same command resumes from the one before"):
                 raise error
         finally:
-            asked.release()
             for callback in callbacks:
-                if isinstance(callback, Recorder):
+                if isinstance(callback, ShowProgress):
                     callback.close()
-        if asked.asked and trainer.state.global_step < trainer.state.max_steps:
-            raise Interrupted(f"saved at step {trainer.state.global_step:,}; the same command goes on from there")
-        assert trainer.state.best_global_step is not None
+        if self.stop.asked and trainer.state.global_step < trainer.state.max_steps:
+            raise Interrupted(f"saved at step {trainer.state.global_step:,}; the same command resumes from there")
+        if trainer.state.best_global_step is None:
+            raise UserError(f"no model was validated in {trainer.state.global_step:,} steps: lower training.eval_steps")
         return trainer.state.best_global_step
+
+    def callbacks(self, metrics: MetricsFile, resumed: Resumption) -> list[Any]:
+        """In the order in which they are called: what decides comes before what records."""
+        found: list[Any] = [self.stop, ValidateThenSave()]
+        if resumed.selected is not None:
+            found.append(SelectAgain(*resumed.selected))
+        if self.training.patience:
+            found.append(EarlyStoppingCallback(self.training.patience))
+        if self.state.is_main_process:
+            found.append(ClaimFolder(self.folder / RECIPE, recipe_yaml(self.recipe)))
+            found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
+            if self.training.tensorboard:
+                found.append(tensorboard(self.folder / TENSORBOARD))
+        return found
 
     def batches(self, model: PreTrainedModel) -> Batches:
         options = self.training
@@ -178,26 +195,12 @@ class Run:
             processes=self.state.num_processes,
             seed=options.seed,
         )
-        if options.memory is not None:
-            batches.parts = parts_within(options.memory, model.config, batches)
+        budget = options.memory
+        if budget is not None:
+            batches.parts = decided_by_main(self.state, lambda: parts_within(budget, model.config, batches))
             if self.state.is_main_process:
-                say(f"a batch is worked through in {batches.parts} parts to stay within {options.memory}")
+                say(f"each batch is processed in {batches.parts} parts to stay within {budget}")
         return batches
-
-    def newest_checkpoint(self, checkpoints: Path) -> Path | None:
-        """The checkpoint to go on from; what a crash left half written is removed."""
-        if self.state.is_main_process:
-            shutil.rmtree(checkpoints / PARTIAL, ignore_errors=True)
-        self.state.wait_for_everyone()
-        newest, complaints = newest_whole(checkpoints)
-        if self.state.is_main_process:
-            for complaint in complaints:
-                say(f"warning: {complaint}; it is not used")
-            if newest is not None:
-                say(f"going on from {newest}")
-            elif complaints:
-                say("no checkpoint is whole: starting from the beginning")
-        return newest
 
     def check_reloaded(self, validation: dict[str, float], best_step: int, metrics: MetricsFile) -> None:
         """A model read back from disk must score as it did when it was selected."""
@@ -205,19 +208,17 @@ class Run:
         if not recorded:
             return
         before, now = recorded[-1][f"eval_{self.metric}"], validation[self.metric]
-        if abs(before - now) > (1e-6 if self.training.precision == "fp32" else 5e-3):
+        if not abs(before - now) <= (1e-6 if self.training.precision == "fp32" else 5e-3):
             raise UserError(
                 f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} read back from"
                 f" {self.folder}: what was saved is not what was trained"
             )
 
 
-def stopped_early(checkpoint: Path, patience: int) -> int | None:
-    """The best step of a training that had run out of patience when this checkpoint was written; else None."""
-    state = json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-    kept = state["stateful_callbacks"].get(EarlyStoppingCallback.__name__, {}).get("attributes", {})
-    out_of_patience = patience and kept.get("early_stopping_patience_counter", 0) >= patience
-    return state["best_global_step"] if out_of_patience else None
+def require_finite(scores: dict[str, float], what: str) -> None:
+    for name, value in scores.items():
+        if not math.isfinite(value):
+            raise UserError(f"{what} has a {name} of {value}: it is of no use; lower the learning rate and train again")
 
 
 def default_tokens(lengths: list[int]) -> int:
@@ -231,31 +232,8 @@ def default_output(recipe: Recipe) -> str:
     return f"runs/{recipe.data.task}-{name}-{recipe.training.seed}"
 
 
-def refuse_another(folder: Path, recipe: Recipe) -> None:
-    """A folder that is not empty must hold the same training."""
-    path = folder / RECIPE
-    if path.exists():
-        before, now = flat(read_settings(path)), flat(asdict(recipe))
-        changed = [k for k in now if k not in INCONSEQUENTIAL and k in before and before[k] != now[k]]
-        if changed:
-            key = changed[0]
-            raise UserError(
-                f"{folder} holds another training ({key} was {before[key]}, is {now[key]}):"
-                " choose another --output, or remove the folder"
-            )
-    elif any(p.name != ".lock" for p in folder.iterdir()):
-        raise UserError(f"{folder} is not empty and not a run: choose another --output")
-
-
-def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
-
-
 def read_result(folder: Path) -> Result | None:
-    """The result of a finished run; None if it is not finished, or if the model or what is told of it is damaged."""
+    """The result of a finished run; None if it is not finished, or if its model or its results are damaged."""
     try:
         check_manifest(folder)
         return read_results(folder / RESULTS)
