@@ -76,5 +76,5 @@ def test_damaged_lines_are_counted_and_the_rest_is_read(tmp_path):
     path.write_bytes(b'{"step": 1}\n{"step": "x"}\n\xff\n{"step": 2}\n\n{"step": NaN}\n{"st')
     rows, damaged = read_json_lines(path, dict[str, float])
     assert [row["step"] for row in rows[:2]] == [1, 2]
-    assert (len(rows), damaged) == (3, 2)
-    assert read_json_lines(tmp_path / "none.jsonl", dict[str, float]) == ([], 0)
+    assert (len(rows), damaged) == (3, [2, 3])
+    assert read_json_lines(tmp_path / "none.jsonl", dict[str, float]) == ([], [])

@@ -10,6 +10,7 @@ from .results import Results, Row
 from .summary import Spread, memory_ratio, speed_ratio, spread, tokens_per_second, yardsticks
 
 MOST_INSIDE = 10
+COLOURS = ("blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan")
 IDENTITY = ["length", "system", "backend", "size", "parameters", "features", "batch"]
 
 
@@ -66,7 +67,7 @@ def plot(path: Path, title: str, rows: list[Row], value: Callable[[Row], float |
 
     figure = new_figure(8, 5)
     axes = figure.subplots()
-    colors, styles = [f"C{number}" for number in range(10)], ["-", "--", ":"]
+    colors, styles = [f"tab:{name}" for name in COLOURS], ["-", "--", ":"]
     axes.set_prop_cycle(color=colors * len(styles), linestyle=[style for style in styles for _ in colors])
     ends = []
     for system in dict.fromkeys(row.system for row in rows):

@@ -1,5 +1,6 @@
 """Matplotlib in one place: without a screen, with text drawn as written, saved whole."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,23 @@ def plain(text: str) -> str:
 
     A legend skips labels that start with an underscore, so that one gets a zero-width space before it.
     """
-    from matplotlib import font_manager, ft2font
-
-    known = ft2font.FT2Font(font_manager.findfont("DejaVu Sans")).get_charmap()
+    known = _characters()
     shown = "".join(letter if ord(letter) in known else "?" for letter in text).replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
+
+
+@cache
+def _characters() -> frozenset[int]:
+    from matplotlib import font_manager, ft2font
+
+    return frozenset(ft2font.FT2Font(font_manager.findfont("DejaVu Sans")).get_charmap())
+
+
+def whole_ticks(axis: Any) -> None:
+    """Ticks of an x axis at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def save(figure: Any, path: Path, dpi: int = 120) -> None:

@@ -53,19 +53,23 @@ def read_json(path: Path, kind: type[T]) -> T:
         raise UserError(f"{path} is damaged: {_first(error)}") from None
 
 
-def read_json_lines(path: Path, kind: type[T]) -> tuple[list[T], int]:
-    """The lines of a file as `kind`, and how many were damaged; a last line without an end is still being written."""
+def read_json_lines(path: Path, kind: type[T]) -> tuple[list[T], list[int]]:
+    """The lines of a file as `kind`, and the numbers of those that are damaged.
+
+    A last line without an end may still be being written and does not count as damaged.
+    """
     if not path.is_file():
-        return [], 0
+        return [], []
     with open_regular(path) as file:
-        *lines, unfinished = file.read().split(b"\n")
-    adapter, rows, damaged = TypeAdapter(kind), [], 0
-    for line in [*lines, unfinished]:
+        lines = file.read().split(b"\n")
+    adapter, rows, damaged = TypeAdapter(kind), [], []
+    for number, line in enumerate(lines, start=1):
         try:
             parse_json(line.decode())
             rows.append(adapter.validate_json(line, strict=True))
         except ValueError:
-            damaged += bool(line.strip()) and line is not unfinished
+            if line.strip() and number < len(lines):
+                damaged.append(number)
     return rows, damaged
 
 

@@ -98,7 +98,7 @@ def read_run(folder: Path, name: str) -> RunFacts:
         metrics=metrics,
         settings=_flat(read_settings(folder / "recipe.yaml")),
         evaluations=[_evaluation(path) for path in sorted(folder.glob("*.evaluation.json"))],
-        damaged=damaged,
+        damaged=len(damaged),
     )
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..core.figures import new_figure, plain, save
+from ..core.figures import new_figure, plain, save, whole_ticks
 from ..metrics.classification import Classification
 
 
@@ -25,6 +25,7 @@ def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
         axes[0, 1].set(xlabel="step", ylabel=f"validation {name}", title=name)
     for axis in axes.flat:
         axis.grid(alpha=0.3)
+        whole_ticks(axis)
     save(figure, path, dpi=130)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..config.files import find_recipe, known_keys, read_settings
 from ..core.errors import UserError, nearest, quoted
-from ..core.figures import new_figure, plain, save
+from ..core.figures import new_figure, plain, save, whole_ticks
 from ..core.files import write_atomically
 from ..core.machine import commit, device_name, versions
 from ..runs.names import RESULTS
@@ -204,6 +204,8 @@ def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> None:
             axis.plot([x for x, _ in points], [y for _, y in points], "o-", label=plain(name))
         axis.set(xlabel=plain(key), ylabel=f"validation {metric}")
         axis.legend()
+        if not sweep.grid:
+            whole_ticks(axis)
     axis.grid(alpha=0.3)
     save(figure, path, dpi=130)
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hardening.door import call
-from hardening.nonsense import BOMB, DEEP, MERGED
+from hardening.bad_values import BOMB, DEEP, MERGED
+from hardening.program import call
 from hardening.runs import TINY, Runs
 from transevolve.runs.storage import MANIFEST, write_manifest
 
@@ -30,10 +30,10 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize(("content", "told"), RECIPES.values(), ids=RECIPES)
-def test_recipes(content, told, sandbox):
+@pytest.mark.parametrize(("content", "message"), RECIPES.values(), ids=RECIPES)
+def test_recipes(content, message, sandbox):
     Path("r.yaml").write_text(content)
-    assert told in (call(["train", "r.yaml", "--data.path=nowhere", "--output=out"]).told or "")
+    assert message in (call(["train", "r.yaml", "--data.path=nowhere", "--output=out"]).message or "")
     assert not Path("out").exists()
 
 
@@ -45,15 +45,15 @@ def test_a_mistake_in_the_data_does_not_take_the_folder(runs, sandbox):
 
 
 def test_an_argument_of_nothing(sandbox):
-    assert "unexpected argument ''" in (call(["systems", ""]).told or "")
+    assert "unexpected argument ''" in (call(["systems", ""]).message or "")
 
 
 def test_a_sweep_of_failures_ends_in_one_line(sandbox, monkeypatch):
     monkeypatch.setattr("transevolve.training.sweep.train_case", lambda *args: "no luck")
     Path("s.yaml").write_text("recipe: demo\nrows: [{training.epochs: 1}]\n")
-    assert call(["sweep", "s.yaml", "--output=out"]).told == "no case could be trained; the first one: no luck"
+    assert call(["sweep", "s.yaml", "--output=out"]).message == "no case could be trained; the first one: no luck"
     Path("s.yaml").write_text("recipe: demo\n1: 2\n")
-    assert "unknown key 1" in (call(["sweep", "s.yaml"]).told or "")
+    assert "unknown key 1" in (call(["sweep", "s.yaml"]).message or "")
 
 
 def test_a_byte_order_mark_is_no_text(runs, sandbox):
@@ -67,7 +67,7 @@ def test_as_many_lines_as_asked_for(runs, sandbox):
 
 def test_a_closed_input(runs, sandbox, monkeypatch):
     monkeypatch.setattr(io, "TextIOWrapper", _closed_input(io.TextIOWrapper))
-    assert "standard input is closed" in (call(["predict", str(runs.words)]).told or "")
+    assert "standard input is closed" in (call(["predict", str(runs.words)]).message or "")
 
 
 def _closed_input(wrapper: type):
@@ -81,7 +81,7 @@ def test_a_damaged_page_of_parquet(runs, sandbox):
     pq.write_table(pa.table({"text": [f"{i} {i}" for i in range(99)]}), "d.parquet", compression="snappy")
     content = Path("d.parquet").read_bytes()
     Path("d.parquet").write_bytes(content[:30] + bytes(40) + content[70:])
-    assert "damaged" in (call(["predict", str(runs.words), "--file=d.parquet"]).told or "")
+    assert "damaged" in (call(["predict", str(runs.words), "--file=d.parquet"]).message or "")
 
 
 def retyped(origin: Path, file: str, **values) -> None:
