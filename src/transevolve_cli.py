@@ -4,6 +4,7 @@ A command is a module with a dataclass `Options`, a `run(options) -> int`, and a
 `expand(arguments)` that replaces what was typed by what it stands for.
 """
 
+import os
 import sys
 import traceback
 from dataclasses import dataclass
@@ -45,10 +46,29 @@ class UsageError(Exception):
 def main(argv: list[str] | None = None) -> int:
     """Runs one command. 0: done; 2: an error, told in one line; 130: interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+    code = 0
+    try:
+        code = _answer(arguments)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as error:
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        # Whoever read the output has gone (rich exits then); Python would complain when it flushes what is left.
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return code
+
+
+def _answer(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
     try:
         return _dispatch(arguments)
+    except BrokenPipeError:
+        raise
     except KeyboardInterrupt:
         print("transevolve: stopped", file=sys.stderr)
         return 130

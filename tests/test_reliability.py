@@ -55,7 +55,7 @@ def test_a_killed_run_ends_as_if_never_killed(csv, undisturbed, tmp_path):
     running.communicate()
     assert not (run / "model.safetensors").exists(), "it was killed too late"
     told = finish(csv, run)
-    assert "going on from" in told
+    assert "resuming from" in told
     assert weights(run) == weights(undisturbed)
     assert losses(run) == losses(undisturbed)
 
@@ -69,7 +69,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(csv, undisturbe
     newest.write_bytes(newest.read_bytes()[:-100])
     told = finish(csv, run)
     assert f"{newest} is damaged" in told
-    assert "going on from" in told
+    assert "resuming from" in told
     assert weights(run) == weights(undisturbed)
 
 
@@ -85,7 +85,7 @@ def test_a_stopped_run_saves_and_goes_on(csv, tmp_path, number):
     running.send_signal(number)
     _, told = running.communicate(timeout=120)
     assert running.returncode == 130
-    assert "the same command goes on" in told
+    assert "the same command resumes" in told
     assert checkpoints(run / "checkpoints")
     row = metrics(run)[-1]
     assert "eval_loss" not in row or row["epoch"] == int(row["epoch"]), "it validated because it was stopped"

@@ -123,7 +123,7 @@ def test_a_memory_budget_finds_the_accumulation(tmp_path, capsys):
     long = write_csv(tmp_path / "long.csv", rows=40, words=300)
     assert train(*training_of(long, tmp_path / "run", "--training.max_steps=2", "--training.memory=12MB")) == 0
     told = capsys.readouterr().err
-    assert 1 < int(told.split("worked through in ")[1].split()[0]) <= 16
+    assert 1 < int(told.split("processed in ")[1].split()[0]) <= 16
 
 
 def test_too_little_memory_is_told(tmp_path, capsys):

@@ -21,11 +21,6 @@ NOT_NEGATIVE = ("warmup", "lr_max", "learning_rate", "weight_decay", "clip", "ep
 NOT_NEGATIVE += ("save_steps", "workers", "threads")
 
 
-def finite(value: float) -> bool:
-    """Also false for an integer too large for a float."""
-    return abs(value) <= sys.float_info.max
-
-
 def distributed_processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
@@ -34,12 +29,12 @@ def check_training(options: TrainingOptions) -> None:
     """Refuses what makes no sense, before anything is read or written."""
     for name in POSITIVE:
         value = getattr(options, name)
-        if value is not None and not (value > 0 and finite(value)):
-            raise UserError(f"training.{name} must be a number above 0, not {value}")
+        if value is not None and not 0 < value <= sys.float_info.max:
+            raise UserError(f"training.{name} must be above 0 and finite, not {value}")
     for name in NOT_NEGATIVE:
         value = getattr(options, name)
-        if value is not None and not (value >= 0 and finite(value)):
-            raise UserError(f"training.{name} must be a number that is not negative, not {value}")
+        if value is not None and not 0 <= value <= sys.float_info.max:
+            raise UserError(f"training.{name} must not be negative or infinite, and is {value}")
     for name in ("beta1", "beta2"):
         value = getattr(options, name)
         if value is not None and not 0 <= value < 1:
