@@ -36,7 +36,7 @@ def two_classes() -> Classification:
     return Classification(torch.tensor([[1, 2], [3, 4]]), loss_sum=0.5)
 
 
-@pytest.mark.parametrize("text", [NASTY[0], "_" + " ".join(NASTY)])
+@pytest.mark.parametrize("text", [NASTY[0], "_" + " ".join(NASTY) * 9])
 @pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES)
 def test_any_text_can_be_drawn(draw, text, tmp_path):
     draw(tmp_path / "x.png", text)

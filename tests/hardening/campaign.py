@@ -40,6 +40,6 @@ def _asked() -> range | None:
     return range(int(first), int(last or first) + 1) if first else None
 
 
-def _told(counts: Counter[str]) -> str:
+def _summary(counts: Counter[str]) -> str:
     summary = f"{counts.total():,} inputs tried, {counts['right']:,} right answers, {counts['error']:,} clean errors"
     return summary + (f", {counts['failed']:,} FAILED" if counts["failed"] else "")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -123,3 +124,62 @@ def test_an_evaluation_that_fails_leaves_no_folder(runs, sandbox):
     Path("d.csv").write_text("comment,verdict\nx,unheard-of\n")
     assert call(["evaluate", str(runs.words), "--file=d.csv", "--output=out"]).code == 2
     assert not Path("out").exists()
+
+
+PLANTED = [
+    "explain.html",
+    "explain.png",
+    "evolution-error.png",
+    "evolution-error.json",
+    "validation.evaluation.json",
+    "validation.confusion.png",
+]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", "run", "great film"],
+        ["explain", "run", "--error", "great film"],
+        ["evaluate", "run", "--split", "validation"],
+        ["report", "run", "--output", "run/report.html"],
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_planted_links_are_not_followed(words, runs: Runs, sandbox):
+    shutil.copytree(runs.words, "run")
+    Path("precious").write_text("mine")
+    for name in [*PLANTED, "report.html"]:
+        for link in (Path("run", name), Path("run", f".{name}.part")):
+            link.unlink(missing_ok=True)
+            link.symlink_to(Path("precious").resolve())
+    assert call(words).code in (0, 2)
+    assert Path("precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["results.json", "manifest.json", "validation.evaluation.json", "metrics.jsonl"])
+def test_a_pipe_in_a_run_folder_does_not_hang(name, runs: Runs, sandbox):
+    shutil.copytree(runs.words, "run")
+    Path("run", name).unlink()
+    os.mkfifo(Path("run", name))
+    for words in (["report", "run", "--output=out.html"], ["export", "run", "--format=hf", "--output=out"]):
+        call(words)
+
+
+def test_a_column_that_a_file_of_lines_does_not_have(runs: Runs, sandbox):
+    Path("t.dat").write_text("text,label\ngreat,yes\n")
+    answer = call(["predict", str(runs.words), "--file=t.dat", "--column=nonexistent"])
+    assert "t.dat: has no column 'nonexistent'" in (answer.message or "")
+
+
+def test_a_label_that_no_file_can_hold(sandbox):
+    Path("d.jsonl").write_text('{"text": "a", "label": "x"}\n{"text": "b", "label": "\\ud800"}\n' * 20)
+    answer = call(["train", "--data.path=d.jsonl", *TINY, "--output=out"])
+    assert "d.jsonl, line 2: the label 'label' holds '\\ud800'" in (answer.message or "")
+    assert not Path("out").exists()
+
+
+def test_mathematics_in_a_file_name(runs: Runs, sandbox):
+    shutil.copy(runs.table, "price$^$.csv")
+    assert call(["evaluate", str(runs.words), "--file=price$^$.csv", "--output=out"]).code == 0
+    assert call(["train", "--data.path=price$^$.csv", *TINY, "--output=run"]).code == 0

@@ -18,12 +18,14 @@ def new_figure(width: float, height: float) -> Any:
     return plt.figure(figsize=(width, height), layout="constrained")
 
 
-def plain(text: str) -> str:
+def plain(text: str, most: int = 80) -> str:
     """Text from outside for a title, label or tick: never read as mathematics, only characters that the font has.
 
-    A legend skips labels that start with an underscore, so that one gets a zero-width space before it.
+    A longer text is cut, because it would leave no room for the picture. A legend skips labels that start with an
+    underscore, so that one gets a zero-width space before it.
     """
     known = _characters()
+    text = text if len(text) <= most else f"{text[: most - 1]}…"
     shown = "".join(letter if ord(letter) in known else "?" for letter in text).replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
 

@@ -43,7 +43,7 @@ class Expressions:
 
 
 def generate(count: int, min_length: int, max_length: int, seed: int) -> Expressions:
-    """`count` different expressions with min_length < length < max_length; a larger `count` starts with the same ones."""
+    """`count` different expressions with min_length < length < max_length; a larger `count` only appends to them."""
     rng = np.random.RandomState(seed)
     seen: set[bytes] = set()
     parts: list[np.ndarray] = []

@@ -43,8 +43,8 @@ def write_confusion(path: Path, scored: Classification, labels: list[str], title
                 axis.text(
                     j, i, f"{count:,}", ha="center", va="center", color="white" if shares[i, j] > 0.6 else "black"
                 )
-        names = [plain(label) for label in labels]
+        names = [plain(label, 24) for label in labels]
         axis.set_xticks(range(len(labels)), names, rotation=45, ha="right")
         axis.set_yticks(range(len(labels)), names)
-    axis.set(xlabel="predicted", ylabel="true", title=plain(title))
+    axis.set(xlabel="predicted", ylabel="true", title=plain(title, 48))
     save(figure, path, dpi=130)

@@ -197,7 +197,7 @@ def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> None:
             scores = [result["validation"][metric] for result in outcome.results]
             axis.plot(scores, [height] * len(scores), "o", alpha=0.7)
         axis.set(xlabel=f"validation {metric}, a dot a seed", yticks=range(len(done)))
-        axis.set_yticklabels([plain(title(outcome.settings)) for outcome in done])
+        axis.set_yticklabels([plain(title(outcome.settings), 40) for outcome in done])
     else:
         key, lines = _over_grid(sweep, done, metric) if sweep.grid else ("epoch", _over_epochs(done, metric))
         for name, points in lines.items():
