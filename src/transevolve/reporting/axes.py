@@ -86,7 +86,7 @@ def ticks(low: float, high: float, whole: bool = False, log: bool = False) -> li
         return found if len(found) <= MOST_TICKS else [tick for tick in found if f"{tick:e}"[0] == "1"] or found
     raw = (high - low) / (MOST_TICKS - 2)
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= raw * 0.999)
+    step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= 0.7 * raw)
     step = max(step, 1.0) if whole else step
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [number * step for number in range(first, last + 1)]
