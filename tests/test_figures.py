@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from transevolve.bench.plot import plot as bench_plot
 from transevolve.bench.results import Row
-from transevolve.bench.tables import plot as bench_plot
 from transevolve.core.figures import new_figure, plain, save, whole_ticks
 from transevolve.metrics.classification import Classification
 from transevolve.runs.plots import write_confusion, write_curves
@@ -28,7 +28,10 @@ PICTURES = {
     "confusion": lambda path, text: write_confusion(path, two_classes(), [text, "b"], text),
     "sweep": write_sweep,
     "sweep over a grid": lambda path, text: write_sweep(path, text, grid={"data.path": [text]}),
-    "bench": lambda path, text: bench_plot(path, text, [Row(text, "", "", 8)], lambda row: 1.0, "y"),
+    "bench": lambda path, text: bench_plot(
+        path, text, [Row(text, "", "", 8 * n) for n in (1, 2)], lambda row: 1.0, "y"
+    ),
+    "bench of one length": lambda path, text: bench_plot(path, text, [Row(text, "", "", 8)], lambda _: 1.0, "y"),
 }
 
 

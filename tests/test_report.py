@@ -18,6 +18,7 @@ from transevolve.reporting.runs import RunFacts, differences, read_run
 from transevolve.runs.results import Result
 
 SPEED = Path(__file__).parents[1] / "results" / "speed" / "train.json"
+DECODE = Path(__file__).parents[1] / "results" / "decode" / "decode.json"
 MEMORY = Path(__file__).parents[1] / "results" / "memory" / "train.json"
 
 
@@ -82,12 +83,9 @@ def test_benchmarks(tmp_path):
         assert expected in page
 
 
-def test_any_other_benchmark_is_a_table(tmp_path):
-    decode = tmp_path / "decode.json"
-    rows = [{"system": "fullFF-1", "way": "cached", "seconds": [1.0, 2.0, 4.0], "note": None}]
-    decode.write_text(json.dumps({"settings": {"benchmark": "decode"}, "header": {"machine": "here"}, "rows": rows}))
-    page = report(tmp_path, decode)
-    for expected in ("Benchmark: decode", "cached", '<td class="number">2</td>', "machine: here"):
+def test_a_decoding_benchmark_has_a_table_and_bars(tmp_path):
+    page = report(tmp_path, DECODE)
+    for expected in ("Benchmark: decode", "speed / marian generate", "uncached", "machine: AMD", 'class="bars"'):
         assert expected in page
 
 
@@ -266,5 +264,5 @@ def test_mistakes_are_one_line(arguments, message, tmp_path, monkeypatch, capsys
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_page_fits_any_screen(width, dark, run, tmp_path):
-    report(tmp_path, run, SPEED, MEMORY)
+    report(tmp_path, run, SPEED, MEMORY, DECODE)
     check_page(tmp_path / "report.html", width, dark)

@@ -7,7 +7,7 @@ Differs from the paper: by default Wk~ is not carried, since the terms it enters
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -18,11 +18,10 @@ from .backends import BACKENDS, Evolution, Settings
 from .backends.linear import orthogonal_features
 from .backends.memory import Memory, Recall, remember
 from .backends.stream import Stream, open_stream
-from .depth import Convention, depth_map
+from .depth import depth_map
 from .dropout import Dropout
 from .initial import InitialCondition, Temporal, merge_heads, split_heads
-
-EvolutionKind = Literal["keys", "none"]
+from .settings import Convention, EvolutionKind, EvolutionSettings
 
 
 class _Carry(torch.autograd.Function):
@@ -71,10 +70,10 @@ class EvolvedAttention(nn.Module):
         num_heads: int,
         depth: int,
         *,
-        backend: str = "auto",
-        evolution: EvolutionKind = "keys",
-        row_operators: bool = False,
-        convention: Convention = "paper",
+        backend: str = EvolutionSettings.attention,
+        evolution: EvolutionKind = EvolutionSettings.evolution,
+        row_operators: bool = EvolutionSettings.row_operators,
+        convention: Convention = EvolutionSettings.convention,
         dropout: float = 0.0,
         settings: Settings | None = None,
     ):

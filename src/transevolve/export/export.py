@@ -1,4 +1,4 @@
-"""From a run folder to an exported one: written aside, checked, and only then put in its place."""
+"""From a run folder to an exported one: written to a temporary folder, checked, and only then moved into place."""
 
 import json
 import shutil
@@ -8,28 +8,27 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import AutoConfig
 from transformers.utils import logging
 
 from ..core.errors import UserError
 from ..core.files import staging_folder
-from ..core.machine import device_name, versions
-from ..runs.folder import check_run, class_names, load_errors, load_model, load_run_model, load_run_recipe
+from ..core.machine import describe_machine
+from ..runs.folder import check_run, class_names, load_errors, load_model, load_run_recipe
 from ..runs.names import MANIFEST, RESULTS
 from ..runs.results import read_results
-from .card import model_card
-from .classifier import Forward, Logits, largest_difference, load_logits, require_equal
+from .card import UNKNOWN_LICENSE, model_card
+from .classifier import Logits, largest_difference, load_logits, require_equal
 from .onnx import load_onnx, require_packages, write_onnx
 from .program import load_program, write_program
 from .timing import Timing, compare
 
-BESIDE = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+TOKENIZER_AND_LABELS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what was found when it was read back."""
+    """The files written, and the result of loading them again."""
 
     files: list[str]
     runtime: str
@@ -37,33 +36,30 @@ class Exported:
     timings: list[Timing] = field(default_factory=list)
 
 
-def export(run: Path, kind: str, output: Path, rounds: int, overwrite: bool) -> Exported:
-    translates = is_translation(run)
-    if translates and kind != "hf":
-        raise UserError(f"{run} translates: {kind} is for classifiers; --format hf exports it whole")
+def export(
+    run: Path, format: str, output: Path, rounds: int, overwrite: bool, license: str = UNKNOWN_LICENSE
+) -> Exported:
+    """Checks the run against its manifest once, then exports it."""
+    check_run(run)
+    with load_errors(run):
+        translates = bool(AutoConfig.from_pretrained(run, trust_remote_code=False).is_encoder_decoder)
+    if translates and format != "hf":
+        raise UserError(f"{run} translates: {format} is for classifiers; --format hf exports it whole")
     if output.resolve() == run.resolve():
         raise UserError("--output is the run's own folder: choose another")
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is a file: choose a folder")
     if not overwrite and output.is_dir() and any(output.iterdir()):
         raise UserError(f"{output} is not empty: choose another --output, or add --overwrite")
-    with _aside(output) as folder:
-        if kind == "hf":
-            found = _hugging_face(run, folder, output.name, translates)
-        else:
-            found = _graph(run, kind, folder, rounds)
-    return found
-
-
-def is_translation(run: Path) -> bool:
-    check_run(run)
-    with load_errors(run):
-        return bool(AutoConfig.from_pretrained(run, trust_remote_code=False).is_encoder_decoder)
+    with _moved_into_place(output) as folder:
+        if format == "hf":
+            return _hugging_face(run, folder, output.name, translates, license)
+        return _graph(run, format, folder, rounds)
 
 
 @contextmanager
-def _aside(output: Path) -> Iterator[Path]:
-    """A folder whose files go to `output` if nothing fails, and nowhere otherwise."""
+def _moved_into_place(output: Path) -> Iterator[Path]:
+    """A temporary folder whose files move to `output` unless an error is raised."""
     with staging_folder(output) as part:
         yield part
         output.mkdir(parents=True, exist_ok=True)
@@ -71,60 +67,50 @@ def _aside(output: Path) -> Iterator[Path]:
             file.replace(output / file.name)
 
 
-def _graph(run: Path, kind: str, folder: Path, rounds: int) -> Exported:
-    """A file that holds the whole computation. ONNX has no fused attention with a drift: the literal form is faster."""
-    if kind == "onnx":
+def _graph(run: Path, format: str, folder: Path, rounds: int) -> Exported:
+    """A file with the whole computation. ONNX has no fused attention with a drift: `literal` is faster there."""
+    onnx = format == "onnx"
+    if onnx:
         require_packages()
     original = load_logits(run)
     config = original.model.config
-    path = folder / ("model.onnx" if kind == "onnx" else "model.pt2")
+    path = folder / ("model.onnx" if onnx else "model.pt2")
     try:
-        if kind == "onnx":
+        if onnx:
             write_onnx(load_logits(run, "literal"), config.vocab_size, path)
         else:
             write_program(original, config.vocab_size, path)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         system = getattr(config, "system", "transevolve")
-        raise UserError(f"{kind} cannot hold this model ({system}): {_first_line(error)}") from error
-    found: Forward = load_onnx(path) if kind == "onnx" else load_program(path)
-    runtime = "onnxruntime" if kind == "onnx" else "program"
+        raise UserError(f"{format} cannot represent this model ({system}): {_first_line(error)}") from error
+    found = load_onnx(path) if onnx else load_program(path)
     difference = largest_difference(original, found, config)
     require_equal(difference, path.name)
     timings = compare(original, found, config, rounds) if rounds else []
-    _beside(run, folder)
-    exported = Exported(_names(folder, "export.json"), runtime, difference, timings)
-    (folder / "export.json").write_text(json.dumps(_record(kind, exported), indent=1) + "\n", encoding="utf-8")
+    for name in TOKENIZER_AND_LABELS:
+        if (run / name).is_file():
+            shutil.copyfile(run / name, folder / name)
+    exported = Exported(_names(folder, "export.json"), "onnxruntime" if onnx else "program", difference, timings)
+    record = {"format": format, **asdict(exported), "machine": describe_machine()}
+    (folder / "export.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return exported
 
 
-def _record(kind: str, exported: Exported) -> dict[str, Any]:
-    machine = {"device": device_name("cpu"), "threads": torch.get_num_threads(), **versions()}
-    return {"format": kind, **asdict(exported), "machine": machine}
-
-
-def _hugging_face(run: Path, folder: Path, name: str, translates: bool) -> Exported:
+def _hugging_face(run: Path, folder: Path, name: str, translates: bool, license: str) -> Exported:
     logging.disable_progress_bar()
-    named = json.loads((run / MANIFEST).read_text(encoding="utf-8"))["sha256"]
-    for file in named:
+    files = json.loads((run / MANIFEST).read_text(encoding="utf-8"))["sha256"]
+    for file in files:
         if not file.endswith(".yaml"):
             shutil.copyfile(run / file, folder / Path(file).name)
-    reloaded = load_model(folder)
-    labels = None if translates else class_names(reloaded)
-    card = model_card(name, load_run_recipe(run), _result(run), labels)
+    copy = load_model(folder)
+    labels = None if translates else class_names(copy)
+    card = model_card(name, load_run_recipe(run), _result(run), labels, license)
     (folder / "README.md").write_text(card, encoding="utf-8")
     difference = None
     if not translates:
-        ours, theirs = Logits(load_run_model(run)), Logits(reloaded).eval()
-        difference = largest_difference(ours, theirs, reloaded.config)
+        difference = largest_difference(load_logits(run), Logits(copy).eval(), copy.config)
         require_equal(difference, "the copy")
     return Exported(_names(folder), "transformers", difference)
-
-
-def _beside(run: Path, folder: Path) -> None:
-    """What is needed to make ids of texts, and labels of logits."""
-    for name in BESIDE:
-        if (run / name).is_file():
-            shutil.copyfile(run / name, folder / name)
 
 
 def _result(run: Path) -> dict[str, Any] | None:

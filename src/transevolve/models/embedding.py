@@ -23,7 +23,7 @@ def sinusoidal_positions(
 class TokenEmbedding(nn.Embedding):
     """Embeddings scaled to unit variance; in training, some of their entries dropped."""
 
-    def __init__(self, vocab_size: int, hidden_size: int, dropout: float = 0.0):
+    def __init__(self, vocab_size: int, hidden_size: int, dropout: float):
         super().__init__(vocab_size, hidden_size)
         self.dropout = Dropout(dropout)
 

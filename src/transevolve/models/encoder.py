@@ -7,7 +7,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from ..evolution.attention import EvolvedAttention
-from ..evolution.block import Trace
+from ..evolution.block import BlockOptions, Trace
 from ..evolution.feedforward import GlorotLinear, RotationLinear
 from ..evolution.stack import EvolvedEncoder
 from .config import TransEvolveConfig
@@ -67,7 +67,7 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
         self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
-        self.encoder = EvolvedEncoder.from_options(config.block_options(config.block_depth), config.num_blocks)
+        self.encoder = EvolvedEncoder.from_options(BlockOptions.of(config, config.block_depth), config.num_blocks)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:

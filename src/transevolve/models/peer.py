@@ -32,18 +32,10 @@ class PeerForSequenceClassification(CheckedLoading):
     def __init__(self, config: PeerConfig):
         super().__init__(config)
         self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
-        self.encoder = PeerEncoder(
-            config.system,
-            config.hidden_size,
-            config.num_attention_heads,
-            config.num_hidden_layers,
-            config.intermediate_size,
-            max_length=config.max_position_embeddings,
-            dropout=config.dropout,
-            layer_norm_eps=config.layer_norm_eps,
-            settings=config.system_settings,
+        self.encoder = PeerEncoder.from_settings(
+            config.system, config, config.num_hidden_layers, config.max_position_embeddings, config.system_settings
         )
-        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.layer_norm_eps)
+        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.norm_eps)
         self.post_init()
 
     @torch.no_grad()

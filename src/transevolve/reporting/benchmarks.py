@@ -1,82 +1,50 @@
 """A benchmark's JSON file as a section of a page: a chart and a table, and how it was measured."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
-from typing import Any
+from statistics import StatisticsError
 
-from ..bench.results import Results, Row
+from ..bench.results import Results, Row, read_benchmark
 from ..bench.summary import spread
-from ..bench.tables import memory_columns, memory_table, speed_columns, speed_table
+from ..bench.tables import REPORTS, Report
 from ..core.errors import UserError
-from ..core.json_files import read_json
-from .axes import short
-from .content import Chart, Charts, Note, Point, Section, Series, Table
-
-
-@dataclass(frozen=True)
-class AnyBenchmark:
-    settings: dict[str, Any]
-    rows: list[dict[str, Any]]
-    header: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ByLength:
-    """A speed or memory benchmark."""
-
-    rows: list[Row]
+from .axes import LARGEST, short
+from .content import Bars, Chart, Charts, Note, Part, Point, Section, Series, Table
 
 
 def benchmark_section(path: Path) -> Section:
-    if not {"settings", "rows"} <= read_json(path, dict[str, Any]).keys():
-        raise UserError(f"{path} holds no benchmark: give the .json file that `transevolve bench` wrote")
-    found = read_json(path, AnyBenchmark)
-    kind = str(found.settings.get("benchmark", path.stem))
-    title = f"Benchmark: {kind}"
-    how = Note("; ".join(f"{key}: {value}" for key, value in found.header.items()))
-    if kind not in ("speed", "memory"):
-        return Section(title, "Of repeated measurements, the median.", [Table(*_any_table(found.rows)), how])
-    results = Results(path, found.settings, found.header, read_json(path, ByLength).rows)
-    cells = (speed_columns, speed_table) if kind == "speed" else (memory_columns, memory_table)
-    sentence = "Systems were measured in turns in one run; each ratio compares with a Transformer."
-    return Section(title, sentence, [Charts([_chart(kind, results)]), Table(*(make(results) for make in cells)), how])
+    results = read_benchmark(path)
+    report = REPORTS.get(results.benchmark)
+    if report is None:
+        raise UserError(f"{path} holds a benchmark of an unknown kind, {results.benchmark!r}")
+    try:
+        parts: list[Part] = [_picture(report, results), Table(*report.table(results))]
+    except (ArithmeticError, StatisticsError) as error:
+        raise UserError(f"{path} is damaged: it holds numbers that cannot be measured ({error})") from None
+    parts.append(Note("; ".join(f"{key}: {value}" for key, value in results.header.items())))
+    sentence = "Systems were measured in turns in one run, with ratios to baselines."
+    return Section(f"Benchmark: {results.benchmark}", sentence, parts)
 
 
-def _chart(kind: str, results: Results) -> Chart:
-    systems = dict.fromkeys(row.system for row in results.rows)
-    series = []
-    for number, system in enumerate(systems):
-        rows = sorted((row for row in results.rows if row.system == system), key=lambda row: row.length)
-        points = [_speed(row) if kind == "speed" else _memory(row) for row in rows if row.note is None]
-        series.append(Series(system, number, [point for point in points if point is not None]))
-    title = "tokens/s, with quartiles of repeats" if kind == "speed" else "peak MB"
+def _picture(report: Report, results: Results) -> Part:
+    """Lines over length, both axes logarithmic; bars if there is only one length."""
+    found = [(row, value) for row in results.rows if row.note is None and (value := report.value(row))]
+    found = [(row, value) for row, value in found if 0 < value < LARGEST]
     lengths = sorted({row.length for row in results.rows})
-    return Chart(title, "length (tokens)", series, log=True, ticks=lengths)
+    if len(lengths) < 2:
+        largest = max((value for _, value in found), default=1.0)
+        rows = [(row.label, f"{short(value)} {report.label}", 100 * value / largest) for row, value in found]
+        return Bars(report.label, rows)
+    series = []
+    for number, label in enumerate(dict.fromkeys(row.label for row, _ in found)):
+        points = [_point(row, value, report) for row, value in found if row.label == label]
+        series.append(Series(label, number, sorted(points, key=lambda point: point.x)))
+    return Charts([Chart(report.label, "length (tokens)", series, log=True, ticks=lengths)])
 
 
-def _speed(row: Row) -> Point | None:
-    if not row.seconds or min(row.seconds) <= 0 or not row.batch:
-        return None
-    time, tokens = spread(row.seconds), row.batch * row.length
-    rate = tokens / time.middle
-    return Point(row.length, rate, f"{short(rate)} tokens/s at {row.length:,}", tokens / time.high, tokens / time.low)
-
-
-def _memory(row: Row) -> Point | None:
-    size = (row.peak_bytes or 0) / 1e6
-    return Point(row.length, size, f"{short(size)} MB at {row.length:,}") if size else None
-
-
-def _any_table(rows: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Every column that has a value; of repeats, the median."""
-    columns = [key for key in dict.fromkeys(key for row in rows for key in row) if any(row.get(key) for row in rows)]
-    return columns, [[_shown(row.get(key)) for key in columns] for row in rows]
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list) and value and all(isinstance(v, int | float) for v in value):
-        value = median(value)
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "" if value is None or value == [] else str(value)
+def _point(row: Row, value: float, report: Report) -> Point:
+    """A speed has the quartiles of its repeats."""
+    text = f"{short(value)} {report.label} at {row.length:,} tokens"
+    if row.peak_bytes is not None or not row.seconds:
+        return Point(row.length, value, text)
+    time = spread(row.seconds)
+    return Point(row.length, value, text, value * time.middle / time.high, value * time.middle / time.low)

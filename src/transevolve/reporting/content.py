@@ -89,7 +89,16 @@ class Charts:
         return list({series.number: series for chart in self.charts for series in chart.series}.values())
 
 
-Part = Note | Heading | Table | Confusion | Charts
+@dataclass(frozen=True)
+class Bars:
+    """(name, value as text, length in percent) of each bar."""
+
+    kind: ClassVar[str] = "bars"
+    title: str
+    rows: Sequence[tuple[str, str, float]]
+
+
+Part = Note | Heading | Table | Confusion | Charts | Bars
 
 
 @dataclass(frozen=True)

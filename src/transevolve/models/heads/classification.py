@@ -41,7 +41,7 @@ class TransEvolveForSequenceClassification(TransEvolvePreTrainedModel):
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
         self.model = TransEvolveModel(config)
-        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.layer_norm_eps or 1e-5)
+        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.norm_eps)
         self.post_init()
 
     @can_return_tuple

@@ -9,6 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
+from ...evolution.block import BlockOptions
 from ...evolution.stack import EvolvedDecoder
 from ..cache import TransEvolveCache
 from ..config import TransEvolveConfig
@@ -41,7 +42,7 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         config.is_encoder_decoder = True
         super().__init__(config)
         self.encoder = TransEvolveModel(config)
-        options = config.block_options(config.decoder_block_depth or config.block_depth)
+        options = BlockOptions.of(config, config.decoder_block_depth or config.block_depth)
         self.decoder = EvolvedDecoder(options, config.decoder_num_blocks or config.num_blocks)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
