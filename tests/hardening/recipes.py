@@ -4,7 +4,7 @@ import random
 
 import yaml
 
-from hardening.nonsense import BOMB, DEEP, MERGED, TYPED, WRITTEN, rearranged, typo
+from hardening.bad_values import BOMB, DEEP, MERGED, TYPED, WRITTEN, rearranged, typo
 from hardening.streams import damaged
 from transevolve.config.files import shipped
 

@@ -115,7 +115,7 @@ def _hugging_face(run: Path, folder: Path, name: str, translates: bool, license:
 
 def _result(run: Path) -> dict[str, Any] | None:
     path = run / RESULTS
-    return read_results(path) if path.exists() else None
+    return vars(read_results(path)) if path.exists() else None
 
 
 def _names(folder: Path, *more: str) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from transformers import (
     AutoConfig,
@@ -85,7 +86,7 @@ def check_weights_index(folder: Path) -> None:
     path = folder / WEIGHTS_INDEX
     if not path.exists():
         return
-    files = read_json(path).get("weight_map")
+    files = read_json(path, dict[str, Any]).get("weight_map")
     if not isinstance(files, dict):
         raise UserError(f"{path} is damaged: it has no weight_map")
     for name in files.values():

@@ -236,6 +236,6 @@ def read_result(folder: Path) -> Result | None:
     """The result of a finished run; None if it is not finished, or if its model or its results are damaged."""
     try:
         check_manifest(folder)
-        return Result(**read_results(folder / RESULTS))
+        return read_results(folder / RESULTS)
     except (UserError, TypeError):
         return None
