@@ -199,6 +199,22 @@ def test_processes_decide_together_and_leave_together(tmp_path, end):
     assert not [text for text in CARELESS if text in launched.stderr]
 
 
+def test_torchrun_that_is_terminated_saves_and_leaves(csv, tmp_path):
+    run = tmp_path / "run"
+    words = [*TORCHRUN, "-m", "transevolve", "train", *training_of(csv, run, *LONG, "--training.save_steps=100000")]
+    running = subprocess.Popen(words, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 240
+    while not (run / "metrics.jsonl").exists():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.terminate()
+    _, err = running.communicate(timeout=120)
+    assert "the same command resumes from there" in err
+    assert checkpoints(run / "checkpoints")
+    assert not [text for text in CARELESS if text in err]
+
+
 VARIANTS = ["randomFF-1", "randomFF-2", "fullFF-1", "fullFF-2"]
 TINY = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 20}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from training_support import metrics, result, weights
 
-SECONDS = 40
+SECONDS = 300
 CLOCKS = ("seconds", "tokens_per_second")
 FILES = ["recipe.yaml", "metrics.jsonl", "model.safetensors", "config.json", "tokenizer.json", "manifest.json"]
 FILES += ["curves.png", "results.json", ".transevolve.owner", ".transevolve-*.tmp", "checkpoints/.partial"]

@@ -1,4 +1,4 @@
-"""What a run leaves for people: a result with everything a reader needs to believe it, tables, and pictures."""
+"""The result of a training, with everything a reader needs to judge it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +85,9 @@ class Result:
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """What a results.json holds; one line if it is not what a training writes."""
+    """The content of a results.json; one line of error if it is not what a training writes."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
     content = read_json(path)
     wrong = next((n for n, kind in get_type_hints(Result).items() if n in content and not fits(content[n], kind)), None)
     if wrong is not None:
@@ -122,7 +124,7 @@ def result_rows(result: Result) -> list[list[str]]:
     ]
     if result.test is not None:
         rows.append(["test", _numbers(result.test)])
-    rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s an epoch"])
+    rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s per epoch"])
     rows.append(["speed", f"{result.tokens_per_second:,.0f} tokens/s"])
     return rows
 
