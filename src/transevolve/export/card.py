@@ -3,10 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-import yaml
-
 from ..config.recipe import Recipe
 from ..core.json_files import fits
+from ..core.yaml_files import dump_yaml
 
 USE_CLASSIFIER = """import transevolve  # registers the model
 from transformers import pipeline
@@ -46,7 +45,7 @@ def _front(name: str, recipe: Recipe, result: dict[str, Any] | None, labels: lis
         front["model-index"] = [
             {"name": name, "results": [{"task": {"type": tag}, "dataset": dataset, "metrics": metrics}]}
         ]
-    return yaml.safe_dump(front, sort_keys=False, allow_unicode=True)
+    return dump_yaml(front)
 
 
 def _scored(result: dict[str, Any] | None) -> list[tuple[str, str, float]]:
@@ -87,7 +86,7 @@ def _training(result: dict[str, Any]) -> list[str]:
 def _settings(recipe: Recipe) -> str:
     """The recipe without what was left to its default of nothing."""
     told = {group: _given(values) for group, values in asdict(recipe).items() if isinstance(values, dict)}
-    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=100)
+    return dump_yaml(told)
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

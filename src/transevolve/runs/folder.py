@@ -15,7 +15,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from ..config.files import as_arguments, recipe_from
+from ..config.files import load_recipe
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from .storage import check_manifest, write_manifest
@@ -108,4 +108,4 @@ def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
 def load_run_recipe(folder: Path) -> Recipe:
     """The settings the run was trained with."""
-    return recipe_from(as_arguments(folder / RECIPE))
+    return load_recipe(folder / RECIPE)

@@ -12,7 +12,7 @@ from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
-from ..config.files import read_settings, recipe_yaml
+from ..config.files import dotted, load_recipe, recipe_yaml
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import write_atomically
@@ -235,8 +235,8 @@ def refuse_another(folder: Path, recipe: Recipe) -> None:
     """A folder that is not empty must hold the same training."""
     path = folder / RECIPE
     if path.exists():
-        before, now = flat(read_settings(path)), flat(asdict(recipe))
-        changed = [k for k in now if k not in INCONSEQUENTIAL and k in before and before[k] != now[k]]
+        before, now = dotted(load_recipe(path)), dotted(recipe)
+        changed = [k for k in now if k not in INCONSEQUENTIAL and before[k] != now[k]]
         if changed:
             key = changed[0]
             raise UserError(
@@ -245,13 +245,6 @@ def refuse_another(folder: Path, recipe: Recipe) -> None:
             )
     elif any(p.name != ".lock" for p in folder.iterdir()):
         raise UserError(f"{folder} is not empty and not a run: choose another --output")
-
-
-def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
 
 
 def read_result(folder: Path) -> Result | None:
