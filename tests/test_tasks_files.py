@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonargparse import ArgumentParser
 
+from transevolve.cli import parse
 from transevolve.core.errors import UserError
 from transevolve.data import DataOptions, load_data
 from transevolve.data.columns import choose_columns
@@ -289,12 +289,10 @@ def test_subwords_can_be_learned_for_classes_too(kind, tmp_path):
 
 
 def test_the_command_line_can_set_every_option():
-    parser = ArgumentParser()
-    parser.add_class_arguments(DataOptions, "data")
     arguments = ["--data.path=d.csv", "--data.text=body", "--data.validation=0.2", "--data.brackets=drop"]
-    options = DataOptions(**vars(parser.parse_args(arguments).data))
+    options = parse(["train", *arguments])[1].load().data
     assert options == DataOptions(path="d.csv", text="body", validation=0.2, brackets="drop")
-    assert parser.parse_args(["--data.validation=dev.csv"]).data.validation == "dev.csv"
+    assert parse(["train", "--data.validation=dev.csv"])[1].load().data.validation == "dev.csv"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    Parameter,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 from cyclopts.help import ColumnSpec, DefaultFormatter, DescriptionRenderer, HelpEntry
 
 from . import __version__
@@ -35,7 +43,7 @@ COMMANDS = {
     "systems": "List the variants and backends of TransEvolve, and every other system.",
     "doctor": "Check whether this machine is ready, and what would fail on it.",
 }
-GROUPS = {"bench": "Measure systems side by side."}
+GROUPS = {"bench": "Measure systems side by side: speed, decode, memory."}
 COMPLETION = "--install-completion"
 END, TRUTH = "--", ("true", "false", "yes", "no", "null")
 
@@ -73,9 +81,9 @@ def parse(words: list[str]) -> tuple[Callable[[Any], int | None], Any]:
     name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
     if name is None or command.__name__ != "command":
         return lambda _: command(*bound.args, **bound.kwargs), None
-    flags = [word for word in words[: words.index(END) if END in words else None] if word.startswith("--")]
-    for text in bound.args:
-        if text in flags:
+    after_end = len(words) - words.index(END) - 1 if END in words else 0
+    for text in bound.args[: len(bound.args) - after_end]:
+        if str(text).startswith("--"):
             for word in name.split():
                 app = app[word]
             known = [name for argument in app.assemble_argument_collection() for name in argument.names]
@@ -157,6 +165,8 @@ def one_line(error: Exception) -> str:
         return f"unknown command {' '.join([*(error.command_chain or ()), name])!r}" + suggestion(name, known)
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         return f"unexpected argument {error.unused_tokens[0]!r}; --help shows what the command takes"
+    if isinstance(error, CoercionError) and error.msg and error.argument is not None:
+        return f"{error.argument.name}: {error.msg}"
     message = " ".join(str(error).split()) or "no message"
     if isinstance(error, UserError | CycloptsError | ValueError | OSError):
         return message

@@ -110,7 +110,7 @@ def _limits(options: Options) -> Iterator[list[str]]:
             break
     if not _gpus():
         build = "was built without CUDA" if torch.version.cuda is None else "sees no GPU"
-        yield ["--device cuda", f"PyTorch {torch.__version__} {build}"]
+        yield ["training on a GPU, `transevolve bench speed --device cuda`", f"PyTorch {torch.__version__} {build}"]
     if not any(map(shutil.which, ("c++", "g++", "clang++"))):
         yield ["torch.compile with inductor", "no C++ compiler is on the path; install one, or use backend='aot_eager'"]
     for package, what in (("tensorboard", "TensorBoard logs"), ("onnxscript", "export to ONNX")):

@@ -7,6 +7,7 @@ A field with `metadata=POSITIONAL` is given by its place. Help comes from the `A
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from functools import partial
 from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from cyclopts import Parameter
@@ -27,6 +28,8 @@ def as_command(options: type, summary: str) -> Callable[..., Any]:
         if f.metadata.get("positional") and get_origin(hint) is list:
             kind, hint, default = inspect.Parameter.VAR_POSITIONAL, get_args(hint)[0], MISSING
             hint = Annotated[hint, Parameter(allow_leading_hyphen=True)]
+        elif not is_typeddict(hint):
+            hint = Annotated[hint, Parameter(converter=partial(_converted, hint))]
         default = inspect.Parameter.empty if default is MISSING else default
         parameters.append(inspect.Parameter(f.name, kind, annotation=hint, default=default))
     signature = inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
@@ -51,6 +54,10 @@ def sparse(settings: type) -> Any:
 def _flag(f: Any, settings: type) -> Parameter:
     shown = False if f.default in (None, False) else str(f.default)
     return Parameter(help=f.metadata["help"], show_default=shown, group=settings.__name__.removesuffix("Options"))
+
+
+def _converted(kind: Any, without_none: Any, tokens: Any) -> Any:
+    return convert(kind, tokens)
 
 
 def convert(kind: Any, tokens: Any) -> Any:

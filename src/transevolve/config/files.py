@@ -45,24 +45,29 @@ def load_recipe(name: str | Path | None, *overrides: Mapping[str, Any]) -> Recip
 
 
 def fill(options: Any, settings: Mapping[str, Any], source: str = "", prefix: str = "") -> None:
-    """Sets fields from a nested mapping, each read by its type and checked against its range."""
-    kinds = get_type_hints(type(options))
-    ranges = {f.name: f.metadata.get("range") for f in fields(options)}
-    for key, value in settings.items():
-        where = f"{source}{f', line {key.line}' if hasattr(key, 'line') else ''}: " if source else ""
-        if key not in ranges:
-            raise UserError(f"{where}unknown key '{prefix}{key}'{suggestion(key, ranges)}")
+    """Sets fields from a mapping, nested or with dotted keys; each value is read by its type and checked."""
+    kinds, ranges = get_type_hints(type(options)), {f.name: f.metadata.get("range") for f in fields(options)}
+    for written, value in settings.items():
+        where = f"{source}{f', line {written.line}' if hasattr(written, 'line') else ''}: " if source else ""
+        key, _, inner = written.partition(".")
+        name = prefix + key
+        if key not in ranges or (inner and not is_dataclass(kinds[key])):
+            raise UserError(f"{where}unknown key {prefix + written!r}{suggestion(name, [prefix + k for k in ranges])}")
         if is_dataclass(kinds[key]):
-            if not isinstance(value or {}, Mapping):
-                raise UserError(f"{where}'{prefix}{key}' must hold settings of its own, not a value")
-            fill(getattr(options, key), value or {}, source, f"{prefix}{key}.")
+            value = {inner: value} if inner else value or {}
+            if not isinstance(value, Mapping):
+                raise UserError(f"{where}{name!r} must hold settings of its own, not a single value")
+            fill(getattr(options, key), value, source, f"{name}.")
             continue
         try:
             typed = read_value(kinds[key], value)
-            if ranges[key] is not None and isinstance(typed, int | float):
+        except ValueError as error:
+            raise UserError(f"{where}{name}: {error}") from None
+        try:
+            if ranges[key] is not None and typed is not None:
                 ranges[key].check(typed)
         except ValueError as error:
-            raise UserError(f"{where}{prefix}{key} {'' if 'must' in str(error) else ': '}{error}") from None
+            raise UserError(f"{where}{name} {error}") from None
         setattr(options, key, typed)
 
 

@@ -33,6 +33,8 @@ def read_value(kind: Any, value: Any) -> Any:
 
 
 def _read(kind: Any, value: Any) -> Any:
+    if kind is Any:
+        return value
     if get_origin(kind) is Literal:
         return {str(choice): choice for choice in get_args(kind)}[str(value)]
     if get_origin(kind) is dict:
