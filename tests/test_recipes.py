@@ -1,4 +1,4 @@
-"""Recipes: bundled ones parse and describe models that can be built; files become typed objects, or one line of error."""
+"""Recipes: bundled ones describe models that can be built; a file becomes a typed object, or one line of error."""
 
 from dataclasses import fields
 
@@ -130,7 +130,7 @@ WRONG = {
     "no number": ("training: {epochs: .nan}", "training.epochs: '.nan' is not a number"),
     "infinity": ("training: {epochs: 1e999}", "training.epochs: '1e999' is not a number"),
     "a huge number": (f"training: {{seed: {'9' * 5000}}}", "is not a whole number"),
-    "out of range": ("training: {beams: 0}", "line 1: training.beams must be at least 1"),
+    "out of range": ("training: {beams: 0}", "line 1: training.beams: must be at least 1"),
     "a choice": ("model: {size: smal}", "model.size: 'smal' is not 'small' or 'base'; did you mean 'small'?"),
     "null where a value is needed": ("training: {seed: null}", "training.seed: None is not a whole number"),
     "a key twice": ("data: {path: a}\ndata: {path: b}", "line 2: not valid YAML: data is"),

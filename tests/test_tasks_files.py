@@ -307,7 +307,7 @@ def test_the_command_line_can_set_every_option():
         ({"path": "a", "hub_config": "b"}, "data.hub_config is given without data.hub"),
         ({"path": "a", "validation": 1.5}, "data.validation must be a file, or a share"),
         ({"path": "a", "max_length": 0}, "data.max_length must be at least 1"),
-        ({"path": "a", "seed": -1}, "data.seed must lie between"),
+        ({"path": "a", "seed": -1}, "data.seed must be at least 0"),
         ({"path": "a", "tokenizer": "wordpeace"}, "did you mean 'wordpiece'"),
         ({"path": "a", "vocab": "v.txt", "tokenizer": "byte"}, "data.vocab holds word pieces"),
         ({"path": "a", "vocab": "v.txt", "vocab_size": 100}, "remove data.vocab_size"),

@@ -13,6 +13,7 @@ from typing import Any
 
 from cyclopts import (
     App,
+    Argument,
     CoercionError,
     CycloptsError,
     Parameter,
@@ -84,10 +85,9 @@ def parse(words: list[str]) -> tuple[Callable[[Any], int | None], Any]:
     after_end = len(words) - words.index(END) - 1 if END in words else 0
     for text in bound.args[: len(bound.args) - after_end]:
         if str(text).startswith("--"):
-            for word in name.split():
-                app = app[word]
-            known = [name for argument in app.assemble_argument_collection() for name in argument.names]
-            raise UserError(f"unknown option {text!r}{nearest(text, known)}; a text that starts with -- goes after --")
+            known = [flag for argument in arguments_of(name) for flag in argument.names]
+            flag = str(text).partition("=")[0]
+            raise UserError(f"unknown option {flag!r}{nearest(flag, known)}; a text that starts with -- goes after --")
     return module_of(name).run, command(*bound.args, **bound.kwargs)
 
 
@@ -107,6 +107,14 @@ def join_truth(words: list[str]) -> list[str]:
 
 def module_of(name: str) -> Any:
     return import_module(f"transevolve.commands.{name.replace(' ', '_')}")
+
+
+def arguments_of(name: str) -> list[Argument]:
+    """Everything that a command takes, with its help."""
+    app = root = build_app(name.split())
+    for word in name.split():
+        app = app[word]
+    return list(app.assemble_argument_collection(default_parameter=root.default_parameter, parse_docstring=True))
 
 
 def build_app(words: list[str]) -> App:
@@ -137,7 +145,9 @@ def build_app(words: list[str]) -> App:
         *group, last = name.split()
         wanted = words[: len(name.split())] == name.split() or COMPLETION in words
         command = as_command(module_of(name).Options, summary) if wanted else lambda: None
-        (groups[group[0]] if group else app).command(command, name=last, help=None if wanted else summary, sort_key=place)
+        (groups[group[0]] if group else app).command(
+            command, name=last, help=None if wanted else summary, sort_key=place
+        )
     app.register_install_completion_command(COMPLETION, help="Install shell completion.")
     return app
 

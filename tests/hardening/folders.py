@@ -90,7 +90,11 @@ def _folder(draw: random.Random, file: Path) -> None:
 def _retype(draw: random.Random, file: Path) -> None:
     """One value of a structured file becomes something else, or goes; or a version is another one."""
     try:
-        content = YAML(typ="safe", pure=True).load(file.read_text()) if file.suffix == ".yaml" else json.loads(file.read_text())
+        content = (
+            YAML(typ="safe", pure=True).load(file.read_text())
+            if file.suffix == ".yaml"
+            else json.loads(file.read_text())
+        )
         places = list(_places(content))
         container, key = draw.choice(places)
     except (ValueError, IndexError, YAMLError):

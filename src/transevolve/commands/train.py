@@ -12,7 +12,9 @@ from ..config.recipe import ModelOptions, Recipe, TrainingOptions
 from ..data.options import DataOptions
 
 if TYPE_CHECKING:
-    Data = Model = Training = dict[str, Any]
+    Data = dict[str, Any]
+    Model = dict[str, Any]
+    Training = dict[str, Any]
 else:
     Data, Model, Training = map(sparse, (DataOptions, ModelOptions, TrainingOptions))
 

@@ -7,7 +7,6 @@ A field with `metadata=POSITIONAL` is given by its place. Help comes from the `A
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
-from functools import partial
 from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from cyclopts import Parameter
@@ -29,7 +28,7 @@ def as_command(options: type, summary: str) -> Callable[..., Any]:
             kind, hint, default = inspect.Parameter.VAR_POSITIONAL, get_args(hint)[0], MISSING
             hint = Annotated[hint, Parameter(allow_leading_hyphen=True)]
         elif not is_typeddict(hint):
-            hint = Annotated[hint, Parameter(converter=partial(_converted, hint))]
+            hint = Annotated[hint, Parameter(converter=lambda _, tokens, hint=hint: convert(hint, tokens))]
         default = inspect.Parameter.empty if default is MISSING else default
         parameters.append(inspect.Parameter(f.name, kind, annotation=hint, default=default))
     signature = inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
@@ -40,24 +39,18 @@ def as_command(options: type, summary: str) -> Callable[..., Any]:
 
     command.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__doc__ = f"{summary}\n\n{inspect.getdoc(options)}"
+    docs = [inspect.cleandoc(kind.__doc__ or "").partition("\n\nArgs:\n") for kind in options.__mro__[-2::-1]]
+    command.__doc__ = f"{summary}\n\n{docs[-1][0]}\n\nArgs:\n" + "\n".join(arguments for _, _, arguments in docs)
     return command
 
 
 def sparse(settings: type) -> Any:
     """The type of some of a dataclass's settings: a mapping that holds what was typed, and nothing else."""
-    hints = get_type_hints(settings)
-    flags = {f.name: Annotated[hints[f.name], _flag(f, settings)] for f in fields(settings)}
+    hints, flags, group = get_type_hints(settings), {}, settings.__name__.removesuffix("Options")
+    for f in fields(settings):
+        shown = False if f.default in (None, False) else str(f.default)
+        flags[f.name] = Annotated[hints[f.name], Parameter(help=f.metadata["help"], show_default=shown, group=group)]
     return TypedDict(settings.__name__, flags, total=False)  # pyright: ignore[reportArgumentType, reportCallIssue]
-
-
-def _flag(f: Any, settings: type) -> Parameter:
-    shown = False if f.default in (None, False) else str(f.default)
-    return Parameter(help=f.metadata["help"], show_default=shown, group=settings.__name__.removesuffix("Options"))
-
-
-def _converted(kind: Any, without_none: Any, tokens: Any) -> Any:
-    return convert(kind, tokens)
 
 
 def convert(kind: Any, tokens: Any) -> Any:

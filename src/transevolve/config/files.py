@@ -46,29 +46,24 @@ def load_recipe(name: str | Path | None, *overrides: Mapping[str, Any]) -> Recip
 
 def fill(options: Any, settings: Mapping[str, Any], source: str = "", prefix: str = "") -> None:
     """Sets fields from a mapping, nested or with dotted keys; each value is read by its type and checked."""
-    kinds, ranges = get_type_hints(type(options)), {f.name: f.metadata.get("range") for f in fields(options)}
+    kinds, declared = get_type_hints(type(options)), {f.name: f for f in fields(options)}
     for written, value in settings.items():
-        where = f"{source}{f', line {written.line}' if hasattr(written, 'line') else ''}: " if source else ""
-        key, _, inner = written.partition(".")
-        name = prefix + key
-        if key not in ranges or (inner and not is_dataclass(kinds[key])):
-            raise UserError(f"{where}unknown key {prefix + written!r}{suggestion(name, [prefix + k for k in ranges])}")
+        line = getattr(written, "line", None)
+        where = "" if not source else f"{source}: " if line is None else f"{source}, line {line}: "
+        key, dot, inner = written.partition(".")
+        if key not in declared or (dot and not is_dataclass(kinds[key])):
+            known = suggestion(prefix + written, [prefix + name for name in declared])
+            raise UserError(f"{where}unknown key {prefix + written!r}{known}")
         if is_dataclass(kinds[key]):
-            value = {inner: value} if inner else value or {}
-            if not isinstance(value, Mapping):
-                raise UserError(f"{where}{name!r} must hold settings of its own, not a single value")
-            fill(getattr(options, key), value, source, f"{name}.")
+            section = {inner: value} if dot else value or {}
+            if not isinstance(section, Mapping):
+                raise UserError(f"{where}{prefix + key!r} must hold settings of its own, not a single value")
+            fill(getattr(options, key), section, source, f"{prefix}{key}.")
             continue
         try:
-            typed = read_value(kinds[key], value)
+            setattr(options, key, read_value(kinds[key], value, declared[key].metadata.get("range")))
         except ValueError as error:
-            raise UserError(f"{where}{name}: {error}") from None
-        try:
-            if ranges[key] is not None and typed is not None:
-                ranges[key].check(typed)
-        except ValueError as error:
-            raise UserError(f"{where}{name} {error}") from None
-        setattr(options, key, typed)
+            raise UserError(f"{where}{prefix}{key}: {error}") from None
 
 
 def recipe_yaml(recipe: Recipe) -> str:

@@ -88,9 +88,7 @@ class TrainingOptions:
     eval_tokens: int = setting(16384, "Tokens per batch when scoring.", SOME)
     eval_beams: int = setting(1, "Beams when validating a translation.", BEAMS)
     beams: int = setting(4, "Beams when scoring the selected translation model.", BEAMS)
-    extra_length: int = setting(
-        50, "Tokens by which a translation may be longer than its source.", Range(1, 2**16)
-    )
+    extra_length: int = setting(50, "Tokens by which a translation may be longer than its source.", Range(1, 2**16))
     workers: int = setting(0, "Processes that prepare batches.", Range(0, 2**10))
     threads: int = setting(0, "Threads to compute with; 0 leaves it to PyTorch.", Range(0, 2**12))
     tensorboard: bool = setting(False, "Write TensorBoard files too, into `tensorboard` in the run folder.")

@@ -7,14 +7,15 @@ from typing import Any, Literal, Union, get_args, get_origin
 from ruamel.yaml.error import YAMLError
 
 from .errors import nearest
+from .settings import Range
 from .yaml_files import parse_yaml
 
 TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", dict: "a mapping"}
 
 
-def read_value(kind: Any, value: Any) -> Any:
-    """The value of that type; a ValueError says what is wanted instead."""
+def read_value(kind: Any, value: Any, within: Range | None = None) -> Any:
+    """The value of that type and range; a ValueError says what is wanted instead."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if NoneType in kinds and (value is None or (value == "null" and str not in kinds)):
         return None
@@ -23,9 +24,12 @@ def read_value(kind: Any, value: Any) -> Any:
         return [read_value(get_args(wanted[0])[0], item) for item in (value if isinstance(value, list) else [value])]
     for one in wanted:
         try:
-            return _read(one, value)
+            found = _read(one, value)
         except (ValueError, TypeError, LookupError, OverflowError, AttributeError, YAMLError):
             continue
+        if within is not None:
+            within.check(found)
+        return found
     choices = [str(choice) for one in wanted if get_origin(one) is Literal for choice in get_args(one)]
     names = map(repr, choices) if choices else (NAMES[get_origin(one) or one] for one in wanted)
     shown = repr(str(value) if isinstance(value, str) else value)

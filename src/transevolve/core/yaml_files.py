@@ -30,7 +30,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text (byte {error.start})") from None
     except YAMLError as error:
-        where = f", line {error.problem_mark.line + 1}" if getattr(error, "problem_mark", None) else ""
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f", line {mark.line + 1}"
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise UserError(f"{path}{where}: not valid YAML: {problem}") from None
     if not isinstance(content or {}, dict):
@@ -61,10 +62,12 @@ def parse_yaml(text: str) -> Any:
 
 
 def _mapping(items: list[Any], end: events.MappingEndEvent) -> dict[str, Any]:
-    for place, key in enumerate(items[::2]):
-        if not isinstance(key, Written) or key in items[: 2 * place : 2]:
+    found: dict[str, Any] = {}
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        if not isinstance(key, Written) or key in found:
             raise MarkedYAMLError(problem=f"{key!s:.80} is no key, or is there twice", problem_mark=end.start_mark)
-    return dict(zip(items[::2], items[1::2], strict=True))
+        found[key] = value
+    return found
 
 
 def dump_yaml(content: Any) -> str:

@@ -13,6 +13,7 @@ from transformers.utils import logging
 from ..config.recipe import TrainingOptions
 from ..core.errors import UserError
 from ..core.json_files import read_json
+from ..core.settings import check_ranges
 
 
 def distributed_processes() -> int:
@@ -21,22 +22,10 @@ def distributed_processes() -> int:
 
 def check_training(options: TrainingOptions) -> None:
     """Refuses what makes no sense, before anything is read or written."""
-    positive = ("epochs", "max_steps", "batch_size", "batch_tokens", "accumulation", "keep", "log_steps", "eval_tokens")
-    for name in positive:
-        value = getattr(options, name)
-        if value is not None and not value > 0:
-            raise UserError(f"training.{name} must be above 0, not {value}")
-    for name in ("warmup", "lr_max", "learning_rate", "weight_decay", "clip", "patience", "eval_steps", "save_steps"):
-        if not getattr(options, name) >= 0:
-            raise UserError(f"training.{name} must not be negative, and is {getattr(options, name)}")
-    for name in ("workers", "threads"):
-        if getattr(options, name) < 0:
-            raise UserError(f"training.{name} must not be negative, and is {getattr(options, name)}")
-    for name in ("beta1", "beta2"):
-        if not 0 <= getattr(options, name) < 1:
-            raise UserError(f"training.{name} must lie in [0, 1), not {getattr(options, name)}")
-    if not 0 <= options.seed < 2**32:
-        raise UserError(f"training.seed must lie between 0 and 2^32 - 1, not {options.seed}")
+    try:
+        check_ranges(options)
+    except ValueError as error:
+        raise UserError(f"training.{error}") from None
     if options.batch_size is not None and options.batch_tokens is not None:
         raise UserError("training.batch_size and training.batch_tokens exclude each other: remove one")
     if options.schedule == "paper" and options.warmup < 1:
