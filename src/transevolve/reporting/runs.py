@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..config.files import read_settings
+from ..config.files import dotted, load_recipe
 from ..core.errors import UserError
 from ..core.json_files import read_json, read_json_lines
 from ..runs.results import Result, read_results
@@ -96,7 +96,7 @@ def read_run(folder: Path, name: str) -> RunFacts:
         name=name,
         result=read_results(results) if results.exists() else None,
         metrics=metrics,
-        settings=_flat(read_settings(folder / "recipe.yaml")),
+        settings=dotted(load_recipe(folder / "recipe.yaml")),
         evaluations=[_evaluation(path) for path in sorted(folder.glob("*.evaluation.json"))],
         damaged=len(damaged),
     )
@@ -113,13 +113,6 @@ def _evaluation(path: Path) -> Evaluation:
     size = len(found.classes)
     if found.confusion and not (len(found.confusion) == size and all(len(row) == size for row in found.confusion)):
         raise UserError(f"{path} is damaged: 'confusion' is not a square of its {size} classes")
-    return found
-
-
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return found
 
 

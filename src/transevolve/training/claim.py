@@ -1,8 +1,8 @@
 """Whether a folder may be trained in: it is new, it holds the same training, or what it holds cannot be resumed."""
 
-from dataclasses import asdict
 from pathlib import Path
 
+from ..config.files import dotted
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..kinds.jobs import resolve
@@ -41,11 +41,6 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
 
 def differences(before: Recipe, now: Recipe) -> list[str]:
     """The settings that differ and matter, as "key was value, is value"."""
-    old, new = asdict(before), asdict(now)
-    found = []
-    for group, settings in new.items():
-        pairs = {group: (old[group], settings)}
-        if isinstance(settings, dict):
-            pairs = {f"{group}.{key}": (old[group][key], value) for key, value in settings.items()}
-        found += [f"{key} was {a}, is {b}" for key, (a, b) in pairs.items() if key not in INCONSEQUENTIAL and a != b]
-    return found
+    old, new = dotted(before), dotted(now)
+    changed = [key for key in new if key not in INCONSEQUENTIAL and old[key] != new[key]]
+    return [f"{key} was {old[key]}, is {new[key]}" for key in changed]

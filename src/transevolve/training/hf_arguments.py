@@ -1,7 +1,6 @@
 """Our options as Hugging Face's training arguments."""
 
 import os
-import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,12 +13,8 @@ from transformers.utils import logging
 from ..config.recipe import TrainingOptions
 from ..core.errors import UserError, suggestion
 from ..core.json_files import read_json
+from ..core.settings import check_ranges
 from .optimizer import OPTIMIZERS, PAPER, SCHEDULES
-
-POSITIVE = ("epochs", "max_steps", "batch_size", "batch_tokens", "accumulation", "keep", "log_steps", "eval_tokens")
-NOT_NEGATIVE = ("warmup", "lr_max", "learning_rate", "weight_decay", "clip", "eps", "patience", "eval_steps")
-NOT_NEGATIVE += ("save_steps", "workers", "threads")
-LARGEST_RATE = 1e30  # beyond it, a step does not fit a float32
 
 
 def distributed_processes() -> int:
@@ -28,27 +23,14 @@ def distributed_processes() -> int:
 
 def check_training(options: TrainingOptions) -> None:
     """Refuses what makes no sense, before anything is read or written."""
-    for name in POSITIVE:
-        value = getattr(options, name)
-        if value is not None and not 0 < value <= sys.float_info.max:
-            raise UserError(f"training.{name} must be above 0 and finite, not {value}")
-    for name in NOT_NEGATIVE:
-        value = getattr(options, name)
-        if value is not None and not 0 <= value <= sys.float_info.max:
-            raise UserError(f"training.{name} must not be negative or infinite, and is {value}")
-    for name in ("lr_max", "learning_rate"):
-        if getattr(options, name) > LARGEST_RATE:
-            raise UserError(f"training.{name} must be at most {LARGEST_RATE}, and is {getattr(options, name)}")
-    for name in ("beta1", "beta2"):
-        value = getattr(options, name)
-        if value is not None and not 0 <= value < 1:
-            raise UserError(f"training.{name} must lie in [0, 1), not {value}")
+    try:
+        check_ranges(options)
+    except ValueError as error:
+        raise UserError(f"training.{error}") from None
     for name, known in (("schedule", [PAPER, *SCHEDULES]), ("optimizer", list(OPTIMIZERS))):
         value = getattr(options, name)
         if value not in known:
             raise UserError(f"unknown training.{name} {value!r}{suggestion(value, known)}")
-    if not 0 <= options.seed < 2**32:
-        raise UserError(f"training.seed must lie between 0 and 2^32 - 1, not {options.seed}")
     if options.batch_size is not None and options.batch_tokens is not None:
         raise UserError("training.batch_size and training.batch_tokens exclude each other: remove one")
     if options.schedule == PAPER and options.warmup < 1:
