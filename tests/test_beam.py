@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from transevolve_cli import main
+from transevolve.cli import main
 from transformers import MarianConfig, MarianMTModel
 
 from support import GOLDEN, reference_weights
