@@ -6,7 +6,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
 from ..core.errors import suggestion
-from ..evolution.backends import BACKENDS, Settings
+from ..evolution.backends import BACKENDS, Backend
 from ..evolution.block import BlockOptions
 from ..evolution.feedforward import rotation_streams
 from ..evolution.rotation import checksum
@@ -172,7 +172,7 @@ class TransEvolveConfig(PreTrainedConfig):
             intermediate_size=self.intermediate_size,
             depth=depth,
             feedforward=self.feedforward,
-            backend=self.attention,
+            backend=self.backend(),
             evolution=self.evolution,
             row_operators=self.row_operators,
             rotation_seed=self.rotation_seed,
@@ -180,11 +180,11 @@ class TransEvolveConfig(PreTrainedConfig):
             convention=self.convention,
             dropout=self.dropout,
             layer_norm_eps=self.layer_norm_eps or 1e-5,
-            settings=self.backend_settings(),
         )
 
-    def backend_settings(self) -> Settings:
-        return Settings(
+    def backend(self) -> Backend:
+        """The attention backend, with the settings of this configuration that are its own."""
+        return BACKENDS[self.attention].configured(
             memory_budget=self.attention_memory_budget,
             features=self.num_features,
             feature_map=self.feature_map,

@@ -63,7 +63,7 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
 
     def new_cache(self, max_length: int | None = None) -> TransEvolveCache:
         """An empty cache; `max_length` tokens will suffice, if that is known."""
-        return TransEvolveCache(self.decoder.past(max_length))
+        return TransEvolveCache(self.decoder.streams(max_length))
 
     def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, generation_config, model_kwargs: dict[str, Any], generation_mode, batch_size: int, max_cache_length: int
@@ -106,7 +106,7 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         cache = self.new_cache() if past_key_values is None and use_cache else past_key_values
         if cache is not None and not isinstance(cache, TransEvolveCache):
             raise TypeError(f"past_key_values must come from new_cache(), got {type(cache).__name__}")
-        past, start = (None, 0) if cache is None else (cache.past, cache.get_seq_length())
+        start = 0 if cache is None else cache.get_seq_length()
         encoded = self._encoded(
             encoder_outputs, start, input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions
         )
@@ -122,7 +122,7 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
             None if mask is None else mask[:, start:],
             None if memory is None else padding_mask(attention_mask, (memory.shape[0], memory.shape[1])),
             trace=trace,
-            past=past,
+            state=cache,
         )
         if trace is not None:
             trace.enter(y)
