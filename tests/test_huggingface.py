@@ -225,11 +225,15 @@ def test_causal_language_model_sees_no_later_token(variant, backend):
 
 
 @pytest.mark.parametrize("how", [{}, {"num_beams": 3}, {"do_sample": True, "top_k": 4}])
-def test_causal_language_model_generates(how, tmp_path):
-    tiny("ForCausalLM").save_pretrained(tmp_path)
+@pytest.mark.parametrize("backend", ["once", "fused", "linear", "literal"])
+def test_causal_language_model_generates(how, backend, tmp_path):
+    tiny("ForCausalLM", "fullFF-2", attention=backend).save_pretrained(tmp_path)
     model = AutoModelForCausalLM.from_pretrained(tmp_path)
     ids = inputs()["input_ids"]
+    torch.manual_seed(3)
     found = model.generate(ids, max_new_tokens=5, min_new_tokens=5, **how)
+    torch.manual_seed(3)
+    assert torch.equal(found, model.generate(ids, max_new_tokens=5, min_new_tokens=5, use_cache=False, **how))
     assert found.shape == (2, 12)
     if not how:
         prefix = ids
@@ -238,6 +242,32 @@ def test_causal_language_model_generates(how, tmp_path):
             logits[:, 2] = -torch.inf
             prefix = torch.cat([prefix, logits.argmax(-1, keepdim=True)], 1)
         assert torch.equal(found, prefix)
+
+
+@pytest.mark.parametrize("backend", ["once", "linear"])
+def test_causal_language_model_continues_from_its_cache(backend):
+    model, ids = tiny("ForCausalLM", "randomFF-2", attention=backend), inputs()["input_ids"]
+    whole = model(ids, use_cache=False)
+    first = model(ids[:, :3])
+    rest = model(ids[:, 3:], past_key_values=first.past_key_values)
+    logits = torch.cat([first.logits, rest.logits], 1)
+    torch.testing.assert_close(logits, whole.logits, rtol=1e-4, atol=1e-4)
+    first.past_key_values.reorder_cache(torch.tensor([1, 1]))
+    last = model(ids[:1, :1].expand(2, 1), past_key_values=first.past_key_values).logits
+    again = torch.cat([ids[1:], ids[:1, :1]], 1)
+    torch.testing.assert_close(last[0], model(again, use_cache=False).logits[0, -1:], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(last[0], last[1])
+
+
+@pytest.mark.parametrize("assistant", ["another model", "the prompt"])
+def test_assisted_decoding_of_a_language_model(assistant):
+    model, ids = tiny("ForCausalLM"), inputs(rows=1)["input_ids"]
+    helper = {"prompt_lookup_num_tokens": 2}
+    if assistant == "another model":
+        torch.manual_seed(1)
+        helper = {"assistant_model": build_transevolve("ForCausalLM", "fullFF-2", **TINY).eval()}
+    how = {"max_new_tokens": 8, "min_new_tokens": 8, "do_sample": False}
+    assert torch.equal(model.generate(ids, **how, **helper), model.generate(ids, **how))
 
 
 def test_padding_on_the_left_changes_nothing():

@@ -68,11 +68,15 @@ def test_a_default_is_written_once():
 
 
 def test_a_setting_reaches_the_place_that_uses_it():
-    model = build_transevolve("Model", **TINY, num_features=7, layer_norm_eps=1e-2, attention_memory_budget=5)
-    block = model.encoder.blocks[0]
-    assert block.attention.settings.features == 7
-    assert block.attention.settings.memory_budget == 5
-    assert block.norm.eps == 1e-2
+    for attention, given, name in (
+        ("linear", {"num_features": 7}, "features"),
+        ("linear", {"feature_redraw_interval": 3}, "redraw_interval"),
+        ("auto", {"attention_memory_budget": 5}, "memory_budget"),
+    ):
+        model = build_transevolve("Model", **TINY, attention=attention, layer_norm_eps=1e-2, **given)
+        block = model.encoder.blocks[0]
+        assert getattr(block.attention.backend, name) == next(iter(given.values()))
+        assert block.norm.eps == 1e-2
 
 
 @every_model
