@@ -9,10 +9,11 @@ from torch.utils._pytree import tree_leaves
 
 from support import KINDS, Case, make_case
 from transevolve import TransEvolveConfig, TransEvolveForSequenceClassification
-from transevolve.evolution.backends import Settings, auto, fused, once
-from transevolve.evolution.backends.linear import orthogonal_features
-from transevolve.evolution.backends.once import OnceEvolution, plan
+from transevolve.evolution.backends import AutoBackend, LinearBackend, fused, once, tiles
+from transevolve.evolution.backends.once import OnceEvolution
 from transevolve.evolution.backends.pool import SMALLEST, BufferPool
+from transevolve.evolution.backends.tiles import plan
+from transevolve.evolution.features import orthogonal_features
 
 
 def evolution_of(case: Case, backend: str):
@@ -24,8 +25,8 @@ def evolution_of(case: Case, backend: str):
 @pytest.mark.parametrize("drift", ["keys", "none"])
 def test_once_in_tiles(kind, padded, drift, monkeypatch):
     """Tiles of every sort, too small to be worth it, agree with the literal form."""
-    monkeypatch.setattr(once, "CAUSAL_ROWS", 5)
-    monkeypatch.setattr(once, "WORTH_CUTTING", 1)
+    monkeypatch.setattr(tiles, "CAUSAL_ROWS", 5)
+    monkeypatch.setattr(tiles, "WORTH_CUTTING", 1)
     monkeypatch.setattr(once, "CACHED", 64)
     monkeypatch.setattr(once, "MIXED_ROWS", 3)
     case = make_case(kind, n=23, keys=19, padded=padded, dtype=torch.float64, evolution=drift)
@@ -75,7 +76,7 @@ class _LargestTensor(TorchDispatchMode):
 def test_no_matrix_is_ever_formed(backend, kind):
     """Forward and backward at n = 2048: no operation returns n x n elements, for one head let alone for four."""
     n = 2048
-    case = make_case(kind, n=n, hidden=32, heads=4, batch=1, padded=True, settings=Settings(features=16))
+    case = make_case(kind, n=n, hidden=32, heads=4, batch=1, padded=True, backend=LinearBackend(features=16))
     with _LargestTensor() as largest:
         y = case.run(backend)
         case.gradients(y)
@@ -98,7 +99,7 @@ def test_float16_autocast(backend, kind):
 
 
 def test_once_with_holes_in_the_mask(monkeypatch):
-    monkeypatch.setattr(once, "WORTH_CUTTING", 1)
+    monkeypatch.setattr(tiles, "WORTH_CUTTING", 1)
     for kind in KINDS:
         case = make_case(kind, n=12, keys=12, dtype=torch.float64)
         case.padding = torch.rand(3, 12) < 0.5
@@ -182,8 +183,8 @@ def test_linear_error_falls_with_features(kind):
     for features in (16, 64, 256):
         total = 0.0
         for seed in range(12):
-            settings = Settings(features=features, feature_seed=seed)
-            case = make_case(kind, n=24, keys=24, settings=settings)
+            linear = LinearBackend(features=features, feature_seed=seed)
+            case = make_case(kind, n=24, keys=24, backend=linear)
             with torch.no_grad():
                 case.layer.query.weight.mul_(0.7)
                 case.layer.key.weight.mul_(0.7)
@@ -197,7 +198,7 @@ def test_linear_in_chunks_is_what_it_says(feature_map, monkeypatch):
     """Chunked causal attention is exactly the lower triangle of its own kernel, whatever the chunk."""
     from transevolve.evolution.backends import linear
 
-    case = make_case("causal", n=29, dtype=torch.float64, settings=Settings(feature_map=feature_map), drift=5.0)
+    case = make_case("causal", n=29, dtype=torch.float64, backend=LinearBackend(feature_map=feature_map), drift=5.0)
     state = case.layer.begin(case.x, None, case.padding, True, backend="linear")
     for chunk in (1, 4, 64):
         monkeypatch.setattr(linear, "CHUNK", chunk)
@@ -246,11 +247,11 @@ def test_features_are_redrawn_and_resumed(tmp_path):
 
 
 def test_auto_follows_the_budget():
-    small, large = Settings(memory_budget=2**40), Settings(memory_budget=1000)
-    assert isinstance(evolution_of(make_case("self", settings=small), "auto"), OnceEvolution)
-    assert isinstance(evolution_of(make_case("self", settings=large), "auto"), fused.FusedEvolution)
-    name, why = auto.explain(4096, 4096, 1, 8, settings=Settings(memory_budget=2**28))
-    assert name == "fused"
+    small, large = AutoBackend(memory_budget=2**40), AutoBackend(memory_budget=1000)
+    assert isinstance(evolution_of(make_case("self", backend=small), "auto"), OnceEvolution)
+    assert isinstance(evolution_of(make_case("self", backend=large), "auto"), fused.FusedEvolution)
+    backend, why = AutoBackend(memory_budget=2**28).choose(4096, 4096, 1, 8)
+    assert backend.name == "fused"
     assert "512.0 MiB, over the budget of 256.0 MiB" in why
 
 

@@ -102,7 +102,7 @@ def test_beams_are_rows_of_the_decoder_alone(backend):
     expected = model(**repeated, decoder_input_ids=ids).logits
     close(model(**batch, decoder_input_ids=ids).logits, expected)
     close(in_pieces(model, batch, ids, [2, 1, 6]), expected)
-    with pytest.raises(ValueError, match="no whole number of beams"):
+    with pytest.raises(ValueError, match="do not divide into beams"):
         model(**batch, decoder_input_ids=ids[:5])
 
 
@@ -125,7 +125,7 @@ def test_reordered_beams_go_on_from_their_parents(backend, prompt_mask):
         history, mask, width = history[parents], None if mask is None else mask[parents], beams
         if step == 3:
             keep = torch.tensor([2, 0])
-            cache.keep_sentences(keep, beams)
+            cache.select(keep, beams)
             rows = (keep[:, None] * beams + torch.arange(beams)).flatten()
             history, mask, sentences = history[rows], None if mask is None else mask[rows], sentences[keep]
         new = torch.randint(3, 40, (len(history), 1 + (step == 2)), generator=generator)
@@ -145,12 +145,10 @@ def test_reordering_moves_neither_the_source_nor_the_past(backend):
     model(**batch, decoder_input_ids=targets(3, 1), past_key_values=cache)
     cache.reorder_cache(torch.arange(3).repeat_interleave(4))
     model(decoder_input_ids=targets(12, 1), past_key_values=cache)
-    kept = [t for block in cache.past.blocks for t in (*block.memory.tensors(), *block.stream.tensors())]
-    places = [t.data_ptr() for t in kept]
+    places = [t.data_ptr() for part in (*cache.prepared, *cache.streams) for t in part.tensors()]
     cache.reorder_cache(torch.tensor([1, 0, 0, 3, 7, 6, 5, 4, 8, 8, 8, 8]))
-    after = [t for block in cache.past.blocks for t in (*block.memory.tensors(), *block.stream.tensors())]
-    assert [t.data_ptr() for t in after] == places
-    assert all(block.memory.values is cache.past.values for block in cache.past.blocks)
+    assert [t.data_ptr() for part in (*cache.prepared, *cache.streams) for t in part.tensors()] == places
+    assert all(keys.values is cache.values for keys in cache.prepared)
 
 
 @every_backend
@@ -193,8 +191,10 @@ def test_a_cropped_cache_forgets(backend):
     model, batch, ids = tiny(backend=backend), source(), targets()
     cache = model.new_cache()
     model(**batch, decoder_input_ids=ids[:, :6], past_key_values=cache)
-    cache.crop(2)
+    cache.crop(0)
+    cache.crop(-2)
     assert cache.is_croppable
+    assert cache.get_seq_length() == 4
     found = model(decoder_input_ids=ids[:, 4:], past_key_values=cache).logits
     close(found, model(**batch, decoder_input_ids=ids).logits[:, 4:])
 
@@ -261,7 +261,7 @@ def test_other_caches_are_refused():
         model.generate(**batch, max_new_tokens=2, cache_implementation="static")
     with pytest.raises(TypeError, match="must come from new_cache"):
         model(**batch, decoder_input_ids=targets(), past_key_values="mine")
-    linear = tiny(backend=next(iter(APPROXIMATE))).new_cache()
+    linear = tiny(backend=APPROXIMATE[0]).new_cache()
     assert not linear.is_croppable
     for call in (linear.reset, linear.update, lambda: linear.batch_repeat_interleave(2)):
         with pytest.raises(NotImplementedError):

@@ -11,15 +11,14 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import EncoderDecoderCache, MarianConfig, MarianMTModel, PreTrainedModel
+from transformers import EncoderDecoderCache, PreTrainedModel
 
 from ..core.errors import suggestion
 from ..core.machine import allocations_that_fail, commit, cpu_threads
 from ..decoding import generate_beams
+from ..models.build import build_marian, build_transevolve
 from ..models.cache import TransEvolveCache
-from ..models.config import TransEvolveConfig
-from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
-from ..models.settings import SIZES, VARIANTS
+from ..models.settings import VARIANTS
 from .options import RunOptions
 from .results import Results, Row, open_results
 from .rounds import Lane, attempt, missing_repeats, run_rounds
@@ -27,7 +26,6 @@ from .speed import warn_if_busy
 from .systems import Spec, parse_spec
 
 MARIAN = "marian"
-LAYERS = 6
 WAYS = {
     "generate": "Hugging Face's generate, with a cache",
     "uncached": "Hugging Face's generate, which computes the whole prefix again for each token",
@@ -85,39 +83,15 @@ def _parse_translator(text: str, size: str) -> Spec:
 def build(text: str, options: DecodeOptions) -> PreTrainedModel:
     """A model with random weights and no end token."""
     torch.manual_seed(options.seed)
+    shared: dict[str, Any] = {"vocab_size": options.vocab, "eos_token_id": None}
     if text == MARIAN:
-        model = MarianMTModel(marian_config(options))
+        positions = max(options.source_length, options.new_tokens) + 1
+        model: PreTrainedModel = build_marian(options.size, positions, **shared)
     else:
         spec = parse_spec(text, options.size)
-        config = TransEvolveConfig.variant(
-            spec.name, size=spec.size, vocab_size=options.vocab, attention=spec.backend, eos_token_id=None
-        )
-        model = TransEvolveForConditionalGeneration(config)
+        model = build_transevolve("ForConditionalGeneration", spec.name, spec.size, attention=spec.backend, **shared)
     model.to(options.device)  # pyright: ignore[reportArgumentType]
     return model.eval()
-
-
-def marian_config(options: DecodeOptions) -> MarianConfig:
-    """The Transformer of the same width, depth, heads, feed-forward and vocabulary, embeddings tied."""
-    shape = SIZES[options.size]
-    sides = {}
-    for side in ("encoder", "decoder"):
-        sides[f"{side}_layers"] = LAYERS
-        sides[f"{side}_attention_heads"] = shape["num_attention_heads"]
-        sides[f"{side}_ffn_dim"] = shape["intermediate_size"]
-    return MarianConfig(
-        vocab_size=options.vocab,
-        d_model=shape["hidden_size"],
-        activation_function="relu",
-        scale_embedding=True,
-        max_position_embeddings=max(options.source_length, options.new_tokens) + 1,
-        pad_token_id=0,
-        bos_token_id=1,
-        decoder_start_token_id=1,
-        eos_token_id=None,
-        forced_eos_token_id=None,
-        **sides,
-    )
 
 
 def decode(model: PreTrainedModel, way: str, source: Tensor, beams: int, new_tokens: int) -> Any:

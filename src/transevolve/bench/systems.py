@@ -5,21 +5,15 @@ from dataclasses import dataclass
 from transformers import PreTrainedModel
 
 from ..core.errors import suggestion
-from ..evolution.backends import BACKENDS
-from ..evolution.backends.auto import explain
+from ..evolution.backends import BACKENDS, AutoBackend
+from ..models.build import build_peer, build_transevolve
 from ..models.config import TransEvolveConfig
-from ..models.heads.classification import TransEvolveForSequenceClassification
-from ..models.peer import PeerForSequenceClassification
 from ..models.peer_config import PeerConfig
 from ..models.settings import SIZES, VARIANTS
 from ..peers import SYSTEMS, known_settings, resolved_settings
 
 NUM_LABELS = 10
-
-
-def is_exact(backend: str) -> bool:
-    """Whether a backend computes softmax attention; those that do not approximate it by random features."""
-    return backend != "linear"
+HEAD = "ForSequenceClassification"
 
 
 @dataclass(frozen=True)
@@ -37,7 +31,7 @@ class Spec:
 
     @property
     def has_features(self) -> bool:
-        return "features" in known_settings(self.name) if self.is_peer else not is_exact(self.backend)
+        return "features" in known_settings(self.name) if self.is_peer else BACKENDS[self.backend].redraws
 
 
 def parse_spec(text: str, size: str) -> Spec:
@@ -65,10 +59,8 @@ def build_model(spec: Spec, *, length: int, vocab: int, features: int | None) ->
     name = "features" if spec.is_peer else "num_features"
     settings = {name: features} if features is not None and spec.has_features else {}
     if spec.is_peer:
-        config = PeerConfig.of_size(spec.name, spec.size, system_settings=settings, **shared)
-        return PeerForSequenceClassification(config)
-    config = TransEvolveConfig.variant(spec.name, size=spec.size, attention=spec.backend, **settings, **shared)
-    return TransEvolveForSequenceClassification(config)
+        return build_peer(HEAD, spec.name, spec.size, system_settings=settings, **shared)
+    return build_transevolve(HEAD, spec.name, spec.size, attention=spec.backend, **settings, **shared)
 
 
 def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
@@ -80,10 +72,10 @@ def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
     return model.config.num_features
 
 
-def backend_at(spec: Spec, length: int, batch: int, device: str) -> str:
-    """The backend of a cell, with what `auto` chooses for it."""
-    if spec.backend != "auto":
+def backend_at(spec: Spec, length: int, batch: int) -> str:
+    """The backend that computes this cell: what `auto` chooses for it, or the spec's own."""
+    backend = None if spec.is_peer else BACKENDS[spec.backend]
+    if not isinstance(backend, AutoBackend):
         return spec.backend
-    config = TransEvolveConfig.variant(spec.name, size=spec.size)
-    heads, settings = config.num_attention_heads, config.backend_settings()
-    return "auto: " + explain(length, length, batch, heads, device.partition(":")[0], settings)[0]
+    heads = TransEvolveConfig.variant(spec.name, size=spec.size).num_attention_heads
+    return f"{spec.backend}: {backend.choose(length, length, batch, heads)[0].name}"

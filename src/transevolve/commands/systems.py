@@ -1,14 +1,12 @@
 """`transevolve systems`: every system, its source and its capabilities."""
 
-import inspect
 from dataclasses import dataclass
 
-from ..bench.systems import is_exact
 from ..core.tables import show
 from ..evolution.backends import BACKENDS
 from ..models.config import TransEvolveConfig
 from ..models.settings import VARIANTS
-from ..peers import SYSTEMS, Capabilities
+from ..peers import SYSTEMS
 
 CITATION = "Dutta et al., Redesigning the Transformer Architecture, NeurIPS 2021"
 
@@ -35,13 +33,7 @@ def _variants() -> list[list[str]]:
 
 
 def _backends() -> list[list[str]]:
-    rows = []
-    for name, begin in BACKENDS.items():
-        can = Capabilities(causal=True, padding=True, fixed_length=False, stochastic=not is_exact(name))
-        module = inspect.getmodule(begin)
-        idea = (module.__doc__ or "").strip().splitlines()[0]
-        rows.append([name, getattr(module, "COMPLEXITY", ""), str(can), idea])
-    return rows
+    return [[name, b.complexity, b.capabilities(), b.idea] for name, b in BACKENDS.items()]
 
 
 def _peers() -> list[list[str]]:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from ..bench.systems import is_exact
 from ..core.errors import UserError
 from ..evolution.attention import EvolvedAttention
 from ..models.config import TransEvolveConfig
@@ -37,7 +36,7 @@ def load_logits(folder: Path, backend: str | None = None) -> Logits:
     """
     model = load_model(folder)
     for module in model.modules():
-        if backend is not None and isinstance(module, EvolvedAttention) and is_exact(module.backend):
+        if backend is not None and isinstance(module, EvolvedAttention) and module.backend.exact:
             module.backend = backend
     logits = Logits(model).eval()
     with torch.no_grad():

@@ -1,5 +1,6 @@
 """What every model shares, TransEvolve's and peers': embeddings, checked keywords, checked loading."""
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -31,11 +32,8 @@ class TextModel(PreTrainedModel):
         """Raises TypeError for an argument of `forward` that nothing reads."""
         for name, value in keywords.items():
             if value is not None and name not in WITHOUT_EFFECT:
-                raise TypeError(f"{type(self).__name__}.forward() has no argument {name!r}{self._near(name)}")
-
-    def _near(self, name: str) -> str:
-        code = getattr(type(self).forward, "__wrapped__", type(self).forward).__code__
-        return nearest(name, code.co_varnames[1 : code.co_argcount])
+                near = nearest(name, signature(self.forward).parameters)
+                raise TypeError(f"{type(self).__name__}.forward() has no argument {name!r}{near}")
 
     def wanted(self, output_hidden_states: bool | None, output_attentions: bool | None) -> Trace | None:
         """A trace if hidden states or attentions are wanted, by argument or by configuration."""

@@ -9,7 +9,7 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from ..core.errors import nearest, suggestion
 from ..core.settings import check_ranges
-from ..evolution.backends import BACKENDS, Settings
+from ..evolution.backends import BACKENDS, Backend
 from ..evolution.block import BlockOptions
 from ..evolution.feedforward import rotation_streams
 from ..evolution.rotation import checksum
@@ -153,8 +153,9 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
         require_known(cls, overrides, "num_hidden_layers")
         return cls(**{**variant_settings(name, size), **overrides})
 
-    def backend_settings(self) -> Settings:
-        return BlockOptions.of(self, self.block_depth).backend_settings
+    def backend(self) -> Backend:
+        """The attention backend, with those settings that are its own."""
+        return BlockOptions.of(self, self.block_depth).backend()
 
     def drawn_checksum(self) -> str | None:
         """The fingerprint of the rotations this machine draws for this configuration; None if it draws none."""

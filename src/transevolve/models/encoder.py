@@ -13,6 +13,7 @@ from ..evolution.block import BlockOptions
 from ..evolution.feedforward import GlorotLinear, RotationLinear
 from ..evolution.stack import EvolvedEncoder
 from .base import TextModel, as_tuple, reset_norm
+from .cache import TransEvolveCache
 from .config import TransEvolveConfig
 from .embedding import TokenEmbedding
 from .inputs import embed, padding_mask
@@ -55,7 +56,9 @@ class TransEvolvePreTrainedModel(TextModel):
 
 
 class TransEvolveModel(TransEvolvePreTrainedModel):
-    """The encoder: token ids in, one vector per token out; causal if `config.is_decoder`.
+    """The encoder: token ids in, one vector per token out.
+
+    It is causal if `config.is_decoder`; `past_key_values` may then hold the tokens before these.
 
     `hidden_states` are X^l entering each depth, and the output; `attentions` one matrix per depth.
     """
@@ -81,13 +84,16 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
         position_ids: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
+        past_key_values: TransEvolveCache | None = None,
         **kwargs,
     ) -> BaseModelOutput:
         self.check_keywords(kwargs)
         trace = self.wanted(output_hidden_states, output_attentions)
-        x = embed(self.embedding, input_ids, inputs_embeds, position_ids=position_ids)
-        mask = padding_mask(attention_mask, (x.shape[0], x.shape[1]))
-        y = self.encoder(x, mask, causal=self.config.is_decoder, trace=trace)
+        start, streams = (0, None) if past_key_values is None else (past_key_values.length, past_key_values.streams)
+        x = embed(self.embedding, input_ids, inputs_embeds, start, position_ids=position_ids)
+        mask = padding_mask(attention_mask, (x.shape[0], start + x.shape[1]))
+        mask = None if mask is None else mask[:, start:]
+        y = self.encoder(x, mask, causal=self.config.is_decoder, trace=trace, streams=streams)
         if trace is not None:
             trace.enter(y)
         return BaseModelOutput(

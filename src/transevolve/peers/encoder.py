@@ -1,32 +1,28 @@
-"""The skeleton all systems share: `EvolvedEncoder`'s, with a mixer of its own at every layer."""
+"""The skeleton all systems share: that of `EvolvedEncoder`, with one mixer per layer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from ..evolution.block import Trace
+from ..evolution.checkpointing import Checkpointed
 from ..evolution.settings import LayerSettings
 from . import build_mixer, find_system
 from .base import MixerShape
 
 
-class PeerEncoder(nn.Module):
+class PeerEncoder(Checkpointed):
     """`num_layers` layers of one system and a final layer norm, on (batch, n, d).
 
         encoder = PeerEncoder("transformer", 256, 8)
         y = encoder(x, key_padding_mask=None, causal=False)
 
-    `settings` are the system's own; further keywords are those of `LayerSettings`, without dropout unless asked.
-
-    Each layer is recomputed in backward if `gradient_checkpointing` is set; what layers share is not.
+    `settings` are the system's own; further keywords are the fields of `LayerSettings`, without dropout unless asked
+    for. Each layer is recomputed in backward if `gradient_checkpointing` is set; what layers share is not.
     """
-
-    gradient_checkpointing = False
-    _gradient_checkpointing_func: Callable[..., Tensor] = partial(checkpoint, use_reentrant=False)
 
     def __init__(
         self,
@@ -80,7 +76,5 @@ class PeerEncoder(nn.Module):
             if trace is not None:
                 trace.enter(x)
             shared = layer.begin(x, key_padding_mask, causal, shared)
-            step = partial(layer, key_padding_mask, causal, shared)
-            recompute = self.gradient_checkpointing and self.training
-            x = self._gradient_checkpointing_func(step, x) if recompute else step(x)
+            x = self.run(partial(layer, key_padding_mask, causal, shared), x)
         return self.norm(x)

@@ -1,22 +1,24 @@
 """`TransEvolveForCausalLM`: the encoder with causal attention, and logits of each next token."""
 
 import copy
-from typing import Any
 
 from torch import Tensor, nn
 from transformers import GenerationMixin
-from transformers.modeling_outputs import CausalLMOutput
+from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils.generic import can_return_tuple
 
+from ..cache import TransEvolveCache
 from ..config import TransEvolveConfig
 from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
+from ..generation import CachedGeneration
 from ..loss import smoothed_cross_entropy
 
 
-class TransEvolveForCausalLM(TransEvolvePreTrainedModel, GenerationMixin):
+class TransEvolveForCausalLM(CachedGeneration, TransEvolvePreTrainedModel, GenerationMixin):
     """`labels` are the tokens themselves, -100 where padded: the logits of token i predict label i + 1.
 
-    `generate` reads the whole prefix for every token: the encoder's blocks keep no cache.
+    With `past_key_values` the tokens follow those it holds, and `attention_mask` covers all of them. Without, a cache
+    is made and returned if `use_cache` (by default `config.use_cache`, except in training and with labels).
     """
 
     accepts_loss_kwargs = True
@@ -30,10 +32,8 @@ class TransEvolveForCausalLM(TransEvolvePreTrainedModel, GenerationMixin):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
-    def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, generation_config, model_kwargs: dict[str, Any], *args
-    ) -> None:
-        generation_config.use_cache = False
+    def new_cache(self, max_length: int | None = None, sentences: int = 1) -> TransEvolveCache:
+        return TransEvolveCache(self.model.encoder.streams(max_length), sentences)
 
     @can_return_tuple
     def forward(
@@ -42,16 +42,19 @@ class TransEvolveForCausalLM(TransEvolvePreTrainedModel, GenerationMixin):
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         position_ids: Tensor | None = None,
+        past_key_values: TransEvolveCache | None = None,
         labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
+        use_cache: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
         logits_to_keep: int | Tensor = 0,
         **kwargs,
-    ) -> CausalLMOutput:
+    ) -> CausalLMOutputWithPast:
         self.check_keywords(kwargs)
+        cache = self.checked_cache(past_key_values, self.wants_cache(use_cache, labels))
         encoded = self.encode(
-            input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions
+            input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions, cache
         )
         y = encoded.last_hidden_state
         assert y is not None
@@ -61,6 +64,10 @@ class TransEvolveForCausalLM(TransEvolvePreTrainedModel, GenerationMixin):
         if labels is not None:
             smoothing = self.config.label_smoothing
             loss = smoothed_cross_entropy(logits[:, :-1], labels[:, 1:], smoothing, num_items_in_batch)
-        return CausalLMOutput(
-            loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
+        return CausalLMOutputWithPast(
+            loss=loss,
+            logits=logits,
+            past_key_values=cache,
+            hidden_states=encoded.hidden_states,
+            attentions=encoded.attentions,
         )

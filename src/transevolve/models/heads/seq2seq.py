@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.compiler import is_compiling
 from transformers import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
@@ -16,6 +15,7 @@ from ..base import as_tuple
 from ..cache import TransEvolveCache
 from ..config import TransEvolveConfig
 from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
+from ..generation import CachedGeneration
 from ..inputs import embed, padding_mask
 from ..loss import smoothed_cross_entropy
 
@@ -26,7 +26,7 @@ def shift_right(labels: Tensor, pad: int, start: int) -> Tensor:
     return shifted.masked_fill(shifted == -100, pad)
 
 
-class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, GenerationMixin):
+class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTrainedModel, GenerationMixin):
     """Translation. `labels` are the target with its end token, unshifted, -100 where padded.
 
     `num_items_in_batch`, the tokens of all parts of an accumulated batch, makes the loss of each part its share.
@@ -58,18 +58,9 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
             raise ValueError("pad_token_id and decoder_start_token_id must be set to make decoder inputs from labels")
         return shift_right(labels, pad, start)
 
-    def new_cache(self, max_length: int | None = None) -> TransEvolveCache:
-        """An empty cache; `max_length` tokens will suffice, if that is known."""
-        return TransEvolveCache(self.decoder.past(max_length))
-
-    def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, generation_config, model_kwargs: dict[str, Any], generation_mode, batch_size: int, max_cache_length: int
-    ) -> None:
-        wanted = generation_config.cache_implementation
-        if wanted not in (None, "dynamic"):
-            raise ValueError(f"cache_implementation={wanted!r} does not hold evolved attention: leave it out")
-        if generation_config.use_cache is not False and model_kwargs.get("past_key_values") is None:
-            model_kwargs["past_key_values"] = self.new_cache(max_cache_length)
+    def new_cache(self, max_length: int | None = None, sentences: int = 1) -> TransEvolveCache:
+        """An empty cache; `max_length` tokens will suffice, if that is known. The source says how many sentences."""
+        return TransEvolveCache(self.decoder.streams(max_length))
 
     def _expand_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, expand_size: int = 1, is_encoder_decoder: bool = True, input_ids: Tensor | None = None, **model_kwargs
@@ -101,12 +92,8 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         **kwargs,
     ) -> Seq2SeqLMOutput:
         self.check_keywords(kwargs)
-        if use_cache is None:
-            use_cache = self.config.use_cache and not self.training and labels is None and not is_compiling()
-        cache = self.new_cache() if past_key_values is None and use_cache else past_key_values
-        if cache is not None and not isinstance(cache, TransEvolveCache):
-            raise TypeError(f"past_key_values must come from new_cache(), got {type(cache).__name__}")
-        past, start = (None, 0) if cache is None else (cache.past, cache.get_seq_length())
+        cache = self.checked_cache(past_key_values, self.wants_cache(use_cache, labels))
+        start = 0 if cache is None else cache.get_seq_length()
         encoded = self._encoded(
             encoder_outputs,
             start,
@@ -129,7 +116,7 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
             None if mask is None else mask[:, start:],
             None if memory is None else padding_mask(attention_mask, (memory.shape[0], memory.shape[1])),
             trace=trace,
-            past=past,
+            state=cache,
         )
         if trace is not None:
             trace.enter(y)
