@@ -15,7 +15,13 @@ from transevolve.models.peer_config import PeerConfig
 TINY = {"vocab_size": 40, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "row_operators": True}
 IDS = torch.randint(3, 40, (3, 7), generator=torch.Generator().manual_seed(1))
 MASK = torch.tensor([[1] * 7, [1] * 5 + [0] * 2, [0] * 7])
-CASES = ["classifier fullFF-2", "classifier randomFF-1", "classifier linear", "translator fullFF-2", "translator randomFF-2"]
+CASES = [
+    "classifier fullFF-2",
+    "classifier randomFF-1",
+    "classifier linear",
+    "translator fullFF-2",
+    "translator randomFF-2",
+]
 PEERS = ["linformer", "lazyformer"]
 
 
@@ -41,7 +47,8 @@ def logits(model: PreTrainedModel) -> list[torch.Tensor]:
         return [model(IDS, MASK).logits]
     cache, target = model.new_cache(), IDS.flip(1)
     pieces = [
-        model(IDS, MASK, decoder_input_ids=part, past_key_values=cache).logits for part in (target[:, :3], target[:, 3:])
+        model(IDS, MASK, decoder_input_ids=part, past_key_values=cache).logits
+        for part in (target[:, :3], target[:, 3:])
     ]
     return [model(IDS, MASK, decoder_input_ids=target).logits, torch.cat(pieces, 1)]
 
