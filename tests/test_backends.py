@@ -8,12 +8,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from support import KINDS, Case, make_case
-from transevolve import TransEvolveConfig, TransEvolveForSequenceClassification
-from transevolve.evolution.backends import AutoBackend, LinearBackend, fused, once, tiles
+from transevolve import (
+    EvolvedAttention,
+    TransEvolveConfig,
+    TransEvolveForConditionalGeneration,
+    TransEvolveForSequenceClassification,
+)
+from transevolve.evolution.backends import BACKENDS, AutoBackend, Backend, LinearBackend, fused, once, tiles
 from transevolve.evolution.backends.once import OnceEvolution
 from transevolve.evolution.backends.pool import SMALLEST, BufferPool
 from transevolve.evolution.backends.tiles import plan
 from transevolve.evolution.features import orthogonal_features
+from transevolve.evolution.initial import InitialCondition
+from transevolve.runs.averaging import average_weights
 
 
 def evolution_of(case: Case, backend: str):
@@ -153,6 +160,40 @@ def test_once_backward_twice():
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_second_derivatives_of_once(kind, padded):
+    """The gradients of a gradient penalty are those of the literal form."""
+    case = make_case(kind, n=5, keys=6, batch=2, hidden=8, heads=2, depth=2, dtype=torch.float64, padded=padded)
+
+    def penalty(backend: str) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        y = case.run(backend)
+        inputs = [case.x, *([] if case.memory is None else [case.memory]), *case.values, *case.layer.parameters()]
+        first = torch.autograd.grad(y.sin().sum(), inputs, create_graph=True)
+        value = torch.stack([g.square().sum() for g in first]).sum()
+        return value, [*first, *torch.autograd.grad(value, inputs)]
+
+    (found, gradients), (expected, literal) = penalty("once"), penalty("literal")
+    torch.testing.assert_close(found, expected)
+    for a, b in zip(gradients, literal, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("row_operators", [False, True])
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.usefixtures("unchecked")
+def test_hessian_of_the_literal_form(row_operators):
+    """`torch.func.hessian`, forward over reverse, against two passes of autograd."""
+    case = make_case("self", n=3, batch=1, hidden=8, heads=2, depth=2, dtype=torch.float64, row_operators=row_operators)
+
+    def loss(x):
+        return Case(case.layer, x, None, case.padding, case.values, False).run("literal").sin().sum()
+
+    found = torch.func.hessian(loss)(case.x.detach())
+    torch.testing.assert_close(found, torch.autograd.functional.hessian(loss, case.x.detach()))
+    assert found.abs().max() > 0
+
+
 def test_once_with_some_depths_unused():
     """Only depth 2 of 3 enters the loss: the others have no share in the gradient."""
     for backend in ("literal", "once"):
@@ -246,6 +287,49 @@ def test_features_are_redrawn_and_resumed(tmp_path):
     assert torch.equal(again.train()(ids).logits, outputs[4])
 
 
+def redrawing(head: type, **options):
+    """A model with `linear` attention after five training passes, redrawn every second one."""
+    torch.manual_seed(0)
+    config = TransEvolveConfig(
+        vocab_size=20, hidden_size=32, num_attention_heads=4, attention="linear", feature_redraw_interval=2, **options
+    )
+    model = head(config).train()
+    ids = torch.randint(3, 20, (2, 9))
+    for _ in range(5):
+        model(ids, **({"labels": ids} if head is TransEvolveForConditionalGeneration else {}))
+    return model.eval(), ids
+
+
+@torch.no_grad()
+def test_redrawn_features_decode_the_same_after_loading(tmp_path):
+    model, ids = redrawing(TransEvolveForConditionalGeneration, dropout=0.0)
+    expected = model(ids, decoder_input_ids=ids).logits
+    model.save_pretrained(tmp_path)
+    again = TransEvolveForConditionalGeneration.from_pretrained(tmp_path)
+    cache = again.new_cache()
+    pieces = [again(ids, decoder_input_ids=ids[:, i : i + 3], past_key_values=cache).logits for i in (0, 3, 6)]
+    torch.testing.assert_close(torch.cat(pieces, 1), expected, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_redrawn_features_are_exported(tmp_path):
+    model, ids = redrawing(TransEvolveForSequenceClassification)
+    expected = model(ids).logits
+    model.save_pretrained(tmp_path)
+    program = torch.export.export(TransEvolveForSequenceClassification.from_pretrained(tmp_path), (ids,), strict=False)
+    torch.testing.assert_close(program.module()(ids).logits, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_counters_of_the_newest_checkpoint_are_averaged(tmp_path):
+    """`average` keeps the redraw counter of the newest checkpoint instead of refusing it."""
+    model, ids = redrawing(TransEvolveForSequenceClassification)
+    model.save_pretrained(tmp_path / "a")
+    model.train()(ids)
+    model.save_pretrained(tmp_path / "b")
+    found = average_weights([tmp_path / "a", tmp_path / "b"])
+    assert {int(value) for name, value in found.items() if name.endswith("passes")} == {6}
+
+
 def test_auto_follows_the_budget():
     small, large = AutoBackend(memory_budget=2**40), AutoBackend(memory_budget=1000)
     assert isinstance(evolution_of(make_case("self", backend=small), "auto"), OnceEvolution)
@@ -269,3 +353,44 @@ def test_pool_reuses_only_what_is_free():
     assert pool.take(n, torch.float32, torch.device("cpu")).data_ptr() == first
     pool.clear()
     assert b.fill_(1.0).sum() == n
+
+
+class Minimal(Backend):
+    """A backend that does nothing but begin."""
+
+    name = "minimal"
+    idea = "the literal form, without any capability"
+    complexity = "that of literal"
+    compiles = False
+
+    def begin(self, initial: InitialCondition):
+        return BACKENDS["literal"].begin(initial)
+
+
+@pytest.mark.parametrize(
+    ("ask", "capability"),
+    [
+        (lambda layer, x: layer.stream(), "continue a sequence"),
+        (lambda layer, x: layer.remember(x, x.unflatten(-1, (4, -1)).transpose(1, 2)), "prepare keys"),
+        (lambda layer, x: torch.compile(lambda: layer.begin(x), backend="eager", fullgraph=True)(), "be compiled"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_a_capability_that_a_backend_lacks_is_refused(ask, capability):
+    layer, x = EvolvedAttention(32, 4, 3, backend=Minimal()), torch.randn(2, 5, 32)
+    layer(layer.begin(x), x, 1)
+    with pytest.raises(Exception, match=f"'minimal' cannot {capability}"):
+        ask(layer, x)
+
+
+def test_capabilities_are_named():
+    assert BACKENDS["once"].capabilities() == "exact, streams, remembers, compiles"
+    assert BACKENDS["linear"].capabilities() == "approximate, streams, remembers, redraws, compiles"
+    assert AutoBackend().configured(memory_budget=5, features=3) == AutoBackend(memory_budget=5)
+
+
+def test_a_layer_may_change_its_backend():
+    case = make_case("self")
+    case.layer.backend = LinearBackend(features=256)
+    assert torch.equal(case.run(), case.run("linear"))
+    assert not torch.equal(case.run(), case.run("literal"))

@@ -199,6 +199,18 @@ def test_a_cropped_cache_forgets(backend):
     close(found, model(**batch, decoder_input_ids=ids).logits[:, 4:])
 
 
+@pytest.mark.parametrize("backend", EXACT)
+@pytest.mark.parametrize("how", ["prompt lookup", "assistant", "assistant itself"])
+def test_assisted_decoding_is_greedy_decoding(how, backend):
+    """Candidates are rejected and the cache is cropped; the tokens are those of a plain greedy search."""
+    model, batch = tiny("fullFF-2", backend), source([8])
+    batch["input_ids"][0, 4:] = batch["input_ids"][0, :4]
+    expected = model.generate(**batch, max_new_tokens=12, min_new_tokens=12)
+    assistant = model if how == "assistant itself" else tiny("randomFF-1", backend)
+    ask = {"prompt_lookup_num_tokens": 3} if how == "prompt lookup" else {"assistant_model": assistant}
+    assert torch.equal(model.generate(**batch, max_new_tokens=12, min_new_tokens=12, **ask), expected)
+
+
 def test_gradients_pass_through_a_cache():
     model, batch, ids = tiny(), source(), targets()
     grads = []

@@ -218,14 +218,15 @@ def test_tied_weights_survive_saving(tmp_path):
     assert model.lm_head.weight is model.get_input_embeddings().weight
 
 
+@pytest.mark.parametrize("how", [None, {"use_reentrant": False}, {"use_reentrant": True}], ids=str)
 @every_variant
 @every_head
-def test_gradient_checkpointing_changes_nothing(variant, head):
+def test_gradient_checkpointing_changes_nothing(variant, head, how):
     grads = []
     for checkpointing in (False, True):
         model = tiny(variant, head, dropout=0.1).train()
         if checkpointing:
-            model.gradient_checkpointing_enable()
+            model.gradient_checkpointing_enable(how)
         torch.manual_seed(5)
         model(**inputs(head))[0].square().mean().backward()
         grads.append([p.grad for p in model.parameters()])

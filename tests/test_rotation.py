@@ -100,6 +100,18 @@ def test_folded_equals_chain_and_follows_the_weights():
     torch.testing.assert_close(layer.linear_1.folded(), layer.linear_1.weight())
 
 
+@pytest.mark.parametrize("factor", ["singular_values", "u", "v"])
+def test_folded_weights_follow_writes_to_data(factor):
+    """As when averaged weights are swapped in: such writes leave the version counter alone."""
+    layer, x = RandomFeedForward(32, 128, KEY).eval(), torch.randn(5, 32)
+    with torch.no_grad():
+        layer(x)
+        getattr(layer.linear_1, factor).data.mul_(1.5)
+        getattr(layer.linear_2, factor).data.mul_(0.5)
+        found = layer(x)
+    torch.testing.assert_close(found, layer(x).detach())
+
+
 def test_initial_gain():
     """A unit initialisation passes signals on as a dense feed-forward does; the authors' starts inert."""
     torch.manual_seed(0)

@@ -136,7 +136,6 @@ class EvolvedAttention(nn.Module):
         if depth < 1:
             raise ValueError(f"a block has at least one depth, got depth={depth}")
         self.hidden_size, self.num_heads, self.depth = hidden_size, num_heads, depth
-        self.backend = backend
         self.evolution, self.convention = evolution, convention
         wide = 2 * hidden_size
         self.query = nn.Linear(hidden_size, wide, bias=False)
@@ -150,11 +149,7 @@ class EvolvedAttention(nn.Module):
             self.register_parameter("temporal_query", None)
         self.temporal_key = nn.Parameter(torch.empty(hidden_size, wide)) if row_operators else None
         self.dropout = Dropout(dropout)
-        drawn = self.backend.draw(wide // num_heads)
-        # Empty rather than None: Hugging Face initializes only modules that own a tensor.
-        features = torch.empty(0, wide // num_heads) if drawn is None else drawn
-        self.register_buffer("features", features, persistent=False)
-        self.register_buffer("passes", torch.zeros((), dtype=torch.long) if self.backend.redraw_interval else None)
+        self.backend = backend
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -197,6 +192,14 @@ class EvolvedAttention(nn.Module):
     @backend.setter
     def backend(self, backend: str | Backend) -> None:
         self._backend = find_backend(backend)
+        width, device = 2 * self.hidden_size // self.num_heads, self.query.weight.device
+        drawn = self._backend.draw(width)
+        # Empty rather than None: Hugging Face initializes only modules that own a tensor.
+        features = torch.empty(0, width) if drawn is None else drawn
+        passes = torch.zeros((), dtype=torch.long, device=device) if self._backend.redraw_interval else None
+        self.register_buffer("features", features.to(device), persistent=False)
+        self.register_buffer("passes", passes)
+        self._drawn = 0
 
     @property
     def scale(self) -> float:
