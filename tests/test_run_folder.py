@@ -12,7 +12,7 @@ from training_support import losses, metrics, result, train, training_of, weight
 from transevolve.cli import main
 from transevolve.runs.storage import checkpoints, write_manifest
 
-STEPS = ["--training.epochs=3", "--training.save_steps=1", "--training.keep=30", "--training.learning_rate=0.003"]
+STEPS = ["--training.epochs=3", "--training.save_steps=1", "--training.keep=30"]
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +89,7 @@ def test_a_damaged_best_checkpoint_is_reported_and_another_selected(csv, run, fi
     scores = {row["step"]: row["eval_accuracy"] for row in metrics(run) if "eval_accuracy" in row}
     del scores[best]
     (run / "checkpoints" / f"checkpoint-{best}" / "model.safetensors").write_bytes(b"damaged")
-    newest = checkpoints(run / "checkpoints")[-1][0]
-    if best == newest:  # the newest one is damaged, which is another matter: make an older one the best
-        pytest.skip("the last step is the best one")
+    assert best != checkpoints(run / "checkpoints")[-1][0]
     assert train(*training_of(csv, run, *STEPS)) == 0
     assert f"checkpoint-{best}, the best so far, is damaged" in capsys.readouterr().err
     assert scores[result(run)["best_step"]] == max(scores.values())
@@ -139,7 +137,7 @@ NOT_A_NUMBER = {"published": [], "saved": ["--training.save_steps=1"]}
 @pytest.mark.parametrize("more", NOT_A_NUMBER.values(), ids=NOT_A_NUMBER)
 def test_a_model_that_is_not_a_number_is_neither_saved_nor_published(csv, tmp_path, capsys, more):
     run = tmp_path / "run"
-    settings = ["--training.max_steps=1", "--training.learning_rate=1e39", "--training.warmup=0", *more]
+    settings = ["--training.max_steps=1", "--training.learning_rate=1e20", "--training.warmup=0", *more]
     assert train(*training_of(csv, run, *settings)) == 2
     assert "the last good checkpoint is kept" in capsys.readouterr().err
     assert not (run / "model.safetensors").exists()

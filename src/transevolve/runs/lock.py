@@ -13,8 +13,11 @@ from .names import CHECKPOINTS, LOCK, OWNER, PARTIAL
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Creates the folder if needed; if nothing was put into it, it is left as it was."""
+def locked(folder: Path) -> Iterator[bool]:
+    """Yields whether the folder was locked before, so that a run in it is ours.
+
+    Creates the folder if needed; if nothing was put into it, it is left as it was.
+    """
     created = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     before = _names(folder)
@@ -30,7 +33,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         remove_leftovers(folder)
         write_atomically(folder / OWNER, f"process {os.getpid()}")
-        yield
+        yield LOCK in before
     finally:
         (folder / OWNER).unlink(missing_ok=True)
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a run leaves for people: a result with everything a reader needs to believe it, tables, and pictures."""
+"""The result of a training, with everything a reader needs to judge it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +117,7 @@ def result_rows(result: Result) -> list[list[str]]:
     ]
     if result.test is not None:
         rows.append(["test", _numbers(result.test)])
-    rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s an epoch"])
+    rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s per epoch"])
     rows.append(["speed", f"{result.tokens_per_second:,.0f} tokens/s"])
     return rows
 

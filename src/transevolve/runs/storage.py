@@ -35,7 +35,7 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
 def check_manifest(folder: Path) -> list[str]:
     """The files that the manifest names; raises `DamagedFolder` unless they are a model, and as they were written."""
     path = folder / MANIFEST
-    if not path.exists():
+    if not path.is_file():
         raise DamagedFolder(f"{folder} has no {MANIFEST}: it was not completely written")
     try:
         named = read_json(path, dict[str, dict[str, str]])["sha256"]

@@ -8,7 +8,7 @@ from ..core.errors import UserError
 from ..kinds.jobs import resolve
 from ..runs.folder import load_run_recipe
 from ..runs.lock import holds_anything
-from ..runs.names import CHECKPOINTS, LOCK, MANIFEST, RECIPE, TENSORBOARD
+from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, TENSORBOARD
 from ..runs.storage import checkpoints
 
 # Settings that change no weights.
@@ -16,16 +16,19 @@ INCONSEQUENTIAL = {"output", "data.cache", "training.keep", "training.log_steps"
 INCONSEQUENTIAL |= {"training.tensorboard"}
 
 
-def require_own_folder(folder: Path, recipe: Recipe) -> None:
-    """Refuses a folder with somebody's files, with another training, or with links that lead out of it."""
+def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
+    """Refuses a folder with somebody's files, with another training, or with links that lead out of it.
+
+    `ours` is whether a training has locked the folder before; if not, its `recipe.yaml` is not ours to replace.
+    """
     for name in (CHECKPOINTS, TENSORBOARD):
         if (folder / name).is_symlink():
             raise UserError(f"{folder / name} is a symbolic link, which a run folder must not have: remove it")
-    if not (folder / RECIPE).exists():
+    if not (folder / RECIPE).is_file():
         if holds_anything(folder):
             raise UserError(f"{folder} is not empty and not a run: choose another --output")
         return
-    if not _has_progress(folder):
+    if ours and not checkpoints(folder / CHECKPOINTS) and not (folder / MANIFEST).exists():
         return
     before = load_run_recipe(folder)
     resolve(before)
@@ -34,11 +37,6 @@ def require_own_folder(folder: Path, recipe: Recipe) -> None:
         raise UserError(
             f"{folder} holds another training ({changed[0]}): choose another --output, or remove the folder"
         )
-
-
-def _has_progress(folder: Path) -> bool:
-    """Whether there is anything to resume or to use; only a lock shows that `recipe.yaml` is ours to replace."""
-    return bool(checkpoints(folder / CHECKPOINTS)) or (folder / MANIFEST).exists() or not (folder / LOCK).exists()
 
 
 def differences(before: Recipe, now: Recipe) -> list[str]:

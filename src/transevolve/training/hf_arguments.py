@@ -19,6 +19,7 @@ from .optimizer import OPTIMIZERS, PAPER, SCHEDULES
 POSITIVE = ("epochs", "max_steps", "batch_size", "batch_tokens", "accumulation", "keep", "log_steps", "eval_tokens")
 NOT_NEGATIVE = ("warmup", "lr_max", "learning_rate", "weight_decay", "clip", "eps", "patience", "eval_steps")
 NOT_NEGATIVE += ("save_steps", "workers", "threads")
+LARGEST_RATE = 1e30  # beyond it, a step does not fit a float32
 
 
 def distributed_processes() -> int:
@@ -35,6 +36,9 @@ def check_training(options: TrainingOptions) -> None:
         value = getattr(options, name)
         if value is not None and not 0 <= value <= sys.float_info.max:
             raise UserError(f"training.{name} must not be negative or infinite, and is {value}")
+    for name in ("lr_max", "learning_rate"):
+        if getattr(options, name) > LARGEST_RATE:
+            raise UserError(f"training.{name} must be at most {LARGEST_RATE}, and is {getattr(options, name)}")
     for name in ("beta1", "beta2"):
         value = getattr(options, name)
         if value is not None and not 0 <= value < 1:

@@ -75,8 +75,8 @@ def train(recipe: Recipe, command: str) -> Result:
 
 def _take(folder: Path, recipe: Recipe, held: ExitStack) -> None:
     """Locks the folder and makes sure that it may be trained in."""
-    held.enter_context(locked(folder))
-    require_own_folder(folder, recipe)
+    ours = held.enter_context(locked(folder))
+    require_own_folder(folder, recipe, ours)
 
 
 @dataclass
