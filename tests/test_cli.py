@@ -171,12 +171,6 @@ def test_doctor_reports_versions_memory_and_what_auto_chooses(capsys):
         assert expected in shown
 
 
-def test_doctor_advises_only_flags_that_the_command_it_names_takes(capsys):
-    assert main(["doctor"]) == 0
-    rows = [line for line in capsys.readouterr().out.splitlines() if "--device" in line]
-    assert all("bench" in row for row in rows)
-
-
 @dataclass
 class Sample:
     """One of everything.
