@@ -15,7 +15,7 @@ from transevolve.cli import main
 from transevolve.commands.train import expand
 from transevolve.config.files import recipe_from
 from transevolve.config.recipe import Recipe
-from transevolve.kinds.jobs import resolve
+from transevolve.kinds import resolve
 from transevolve.training import sweep as sweeps
 from transevolve.training.hf_arguments import check_training
 

@@ -214,7 +214,7 @@ def test_the_cut_follows_the_seed(tmp_path):
     assert first == same != other
 
 
-@pytest.mark.parametrize(("share", "cut", "percent"), [(None, 4, "10 %"), (0.25, 10, "25 %")])
+@pytest.mark.parametrize(("share", "cut", "percent"), [(None, 4, "10 %, at most 10,000"), (0.25, 10, "25 %")])
 def test_the_report_says_where_validation_came_from(share, cut, percent, tmp_path):
     data = load(write(tmp_path / "data.csv", reviews(40)), validation=share)
     assert len(data.validation) == cut

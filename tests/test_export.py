@@ -17,7 +17,7 @@ from transevolve.export.classifier import load_logits, sample
 from transevolve.export.onnx import load_onnx
 from transevolve.export.program import load_program
 from transevolve.export.timing import Timing, table
-from transevolve.inference.prediction import Predictor
+from transevolve.inference import load as load_run
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 needs_onnx = pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="needs the export extra")
@@ -87,7 +87,7 @@ def test_hugging_face_folder(run, tmp_path):
     require_same(load_logits(run), lambda ids, mask: model(input_ids=ids, attention_mask=mask).logits)
     texts = ["the film was great", "the film was dull and cold"]
     found = pipeline("text-classification", model=str(output))(texts)
-    expected = Predictor(run)(texts)
+    expected = load_run(run).predict(texts)
     assert [row["label"] for row in found] == [prediction.label for prediction in expected]
     assert [row["score"] for row in found] == pytest.approx([p.probability for p in expected], abs=1e-5)
 

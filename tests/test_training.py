@@ -224,7 +224,7 @@ BAD = {
     "both batch sizes": (["--training.batch_tokens=100"], "exclude each other"),
     "no epochs": (["--training.epochs=0"], "training.epochs must be above 0"),
     "share as warm-up of the paper": (["--training.schedule=paper", "--training.warmup=0.1"], "in steps"),
-    "a metric of translation": (["--training.select=bleu"], "accuracy and loss"),
+    "a metric of translation": (["--training.select=bleu"], "'accuracy', 'loss', 'macro_f1'"),
     "not a size": (["--training.memory=much"], "training.memory"),
     "no file for DeepSpeed": (["--training.deepspeed=none.json"], "training.deepspeed: no file 'none.json'"),
     "a wrong column": (["--data.text=review"], "'comment'"),

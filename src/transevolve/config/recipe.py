@@ -84,7 +84,8 @@ class TrainingOptions:
         compile: Compile the model with torch.compile.
         gradient_checkpointing: Compute activations again in the backward pass to save memory.
         seed: Initial weights, order of the rows, dropout.
-        select: What the validation split selects the model by: accuracy or loss; bleu or loss for translation.
+        select: The metric that selects the model on validation: accuracy, loss or macro_f1; in translation bleu, loss
+            or chrf; in regression mse, mae, r2, pearson, spearman or loss.
         patience: Stop after this many validations without improvement; 0 never does.
         eval_steps: Validate every so many steps; 0 is after every epoch.
         save_steps: Write a checkpoint every so many steps; 0 is after every epoch.
@@ -92,6 +93,7 @@ class TrainingOptions:
         log_steps: Write a line of metrics every so many steps.
         eval_tokens: Tokens of a batch when scoring.
         eval_beams: Beams when validating a translation.
+        eval_sentences: Sentences to decode when validating a translation during training; 0 is all.
         beams: Beams when scoring the selected translation model.
         extra_length: How many tokens longer than its source a translation may be.
         workers: Processes that prepare batches.
@@ -120,7 +122,7 @@ class TrainingOptions:
     compile: bool = False
     gradient_checkpointing: bool = False
     seed: int = 0
-    select: Literal["accuracy", "loss", "bleu"] | None = None
+    select: str | None = None
     patience: int = 0
     eval_steps: int = 0
     save_steps: int = 0
@@ -128,6 +130,7 @@ class TrainingOptions:
     log_steps: int = 20
     eval_tokens: int = 16384
     eval_beams: int = 1
+    eval_sentences: int = 500
     beams: int = 4
     extra_length: int = 50
     workers: int = 0

@@ -23,6 +23,11 @@ def cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
+def default_device() -> torch.device:
+    """The first GPU, or the CPU where there is none."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def device_name(device: str) -> str:
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(device)

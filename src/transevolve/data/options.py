@@ -1,4 +1,4 @@
-"""What the user says about the data: the keys under `--data.*`."""
+"""The settings of the data: the keys under `--data.*`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -9,7 +9,6 @@ from ..core.errors import UserError, nearest, quoted
 SUBWORDS = ("bpe", "unigram")
 TOKENIZERS = ("wordpiece", *SUBWORDS, "char", "byte", "listops")
 Split = Literal["train", "validation", "test"]
-Kind = Literal["classification", "translation"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 PAIR_OPTIONS = frozenset(
     {"source", "target", "source_lang", "target_lang"}
@@ -22,14 +21,14 @@ class DataOptions:
     """The data to learn from. None means the task's own default.
 
     Args:
-        task: Which task: files (your own data), translation, listops, agnews, imdb or imdb-char. With a source and a
-            target, or their languages, files means translation.
+        task: Which task: files (your own texts and classes), regression (texts and numbers), translation, listops,
+            agnews, imdb or imdb-char. With a source and a target, or their languages, files means translation.
         path: A file (csv, tsv, jsonl, parquet; plain or gzip), or a folder with train, validation and test files; for
             translation a folder with train.en, train.de and so on, plain or gzip.
         hub: A dataset on the Hugging Face hub, instead of a path; it is downloaded.
         hub_config: Which of the hub dataset's configurations, such as de-en, if it has several.
-        text: Column of the texts; found by its name if not given.
-        label: Column of the classes; found by its name if not given.
+        text: Column of the texts; by default recognised by its name.
+        label: Column of the classes or numbers; by default recognised by its name.
         source: File with one source sentence per line (translation); plain or gzip.
         target: File with the translation of each of these lines.
         source_lang: Language to translate from, as in the names of the files in the folder, or on the hub.
@@ -38,8 +37,8 @@ class DataOptions:
         validation_target: Their translations.
         test_source: Source sentences to score at the end, if they are not in the folder.
         test_target: Their translations.
-        validation: The file that selects the model, or the share of train to cut off for it (0.1 if there is no file;
-            in translation a share only, 0.05 and at most 2,000 pairs).
+        validation: The file that selects the model, or the share of train to cut off for it. By default, if there is no
+            file, 0.1 and at most 10,000 rows; in translation a share only, 0.05 and at most 2,000 pairs.
         test: A file to score at the end, if it is not in the folder.
         tokenizer: wordpiece, bpe, unigram, char, byte or listops; bpe or unigram for translation.
         vocab: A BERT vocab.txt for wordpiece; without it, word pieces are learned from the training texts.
@@ -48,7 +47,8 @@ class DataOptions:
             that every expression stays below.
         min_length: In listops, the length that every expression exceeds.
         brackets: In listops, keep the brackets or drop them (then the expression tree is ambiguous).
-        train_rows: Train on this many rows (listops generates them).
+        train_rows: Train on this many rows (listops generates them); a validation split cut from train shrinks in
+            proportion.
         validation_rows: Validate on this many rows.
         test_rows: Test on this many rows.
         seed: Decides which rows are cut off or sampled, and what is generated.

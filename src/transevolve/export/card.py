@@ -4,40 +4,25 @@ from dataclasses import asdict
 from typing import Any
 
 import yaml
+from transformers import PreTrainedConfig
 
 from ..config.recipe import Recipe
 from ..core.json_files import fits
-
-USE_CLASSIFIER = """import transevolve  # registers the model
-from transformers import pipeline
-
-classify = pipeline("text-classification", model="{name}")
-classify("a text")"""
-
-USE_TRANSLATION = """import transevolve  # registers the model
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("{name}"), AutoTokenizer.from_pretrained("{name}")
-batch = tokenizer(["a text"], return_tensors="pt")
-tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)"""
+from ..kinds.base import Kind
 
 
-def model_card(name: str, recipe: Recipe, result: dict[str, Any] | None, labels: list[str] | None) -> str:
-    """README.md; `labels` is None for translation."""
-    parts = [f"# {name}", _what(recipe, result, labels)]
-    if labels is not None:
-        parts += ["Labels: " + ", ".join(f"`{label}`" for label in labels) + "."]
-    use = USE_TRANSLATION if labels is None else USE_CLASSIFIER
-    parts += ["## Use", f"```python\n{use.format(name=name)}\n```"]
+def model_card(name: str, recipe: Recipe, result: dict[str, Any] | None, kind: Kind, config: PreTrainedConfig) -> str:
+    """README.md."""
+    parts = [f"# {name}", _what(recipe, result, kind.description(config))]
+    parts += ["## Use", f"```python\n{kind.snippet(name, config)}\n```"]
     parts += ["## Results", *(_results(result) if result else ["This run has no results.json: nothing was recorded."])]
     if result:
         parts += ["## Training", *_training(result)]
     parts += ["## Recipe", f"```yaml\n{_settings(recipe)}```"]
-    return f"---\n{_front(name, recipe, result, labels)}---\n\n" + "\n\n".join(parts) + "\n"
+    return f"---\n{_front(name, recipe, result, kind.pipeline_tag)}---\n\n" + "\n\n".join(parts) + "\n"
 
 
-def _front(name: str, recipe: Recipe, result: dict[str, Any] | None, labels: list[str] | None) -> str:
-    tag = "translation" if labels is None else "text-classification"
+def _front(name: str, recipe: Recipe, result: dict[str, Any] | None, tag: str) -> str:
     front: dict[str, Any] = {"library_name": "transformers", "pipeline_tag": tag, "tags": ["transevolve", tag]}
     scored = _scored(result)
     if scored:
@@ -54,14 +39,13 @@ def _scored(result: dict[str, Any] | None) -> list[tuple[str, str, float]]:
     return [(s, m, float(v)) for s, found in splits for m, v in found.items() if isinstance(v, int | float)]
 
 
-def _what(recipe: Recipe, result: dict[str, Any] | None, labels: list[str] | None) -> str:
-    kind = "translates" if labels is None else f"sorts texts into {len(labels)} classes"
+def _what(recipe: Recipe, result: dict[str, Any] | None, does: str) -> str:
     system = (result or {}).get("system") or recipe.model.variant or recipe.model.system
     size = f", {result['parameters']:,} parameters" if result and "parameters" in result else ""
     about = "[TransEvolve](https://arxiv.org/abs/2109.15142): attention computed once and evolved over depth"
     if recipe.model.system != "transevolve":
         about = "a system of the `transevolve` package"
-    return f"A model that {kind}: `{system}`{size}. {about[0].upper() + about[1:]}."
+    return f"A model that {does}. It is `{system}`{size}. {about[0].upper() + about[1:]}."
 
 
 def _results(result: dict[str, Any]) -> list[str]:

@@ -9,8 +9,9 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from ..core.errors import UserError
 from ..evolution.attention import EvolvedAttention
+from ..inference import load
+from ..kinds.base import Kind
 from ..models.config import TransEvolveConfig
-from ..runs.folder import load_run_model
 
 Forward = Callable[[Tensor, Tensor], Tensor]
 TOLERANCE = 1e-4
@@ -18,21 +19,28 @@ CHECKED = ((1, 1), (1, 7), (2, 16), (3, 33), (2, 128))
 
 
 class Logits(nn.Module):
-    def __init__(self, model: PreTrainedModel):
+    """A model as an exported graph: what its kind of task makes of the logits."""
+
+    def __init__(self, model: PreTrainedModel, kind: Kind):
         super().__init__()
-        self.model = model
+        self.model, self.kind = model, kind
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        return self.kind.graph(logits, self.model.config)
 
 
 def load_logits(folder: Path, backend: str | None = None) -> Logits:
-    """The run's classifier; `backend` replaces that of exact attentions, which all compute the same."""
-    model = load_run_model(folder)
+    """The run's model; `backend` replaces that of exact attentions, which all compute the same."""
+    run = load(folder, "cpu")
+    return with_backend(run.model, run.kind, backend)
+
+
+def with_backend(model: PreTrainedModel, kind: Kind, backend: str | None) -> Logits:
     for module in model.modules():
         if backend is not None and isinstance(module, EvolvedAttention) and module.backend != "linear":
             module.backend = backend
-    return Logits(model).eval()
+    return Logits(model, kind).eval()
 
 
 def length_limit(config: PreTrainedConfig) -> int | None:

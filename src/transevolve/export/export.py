@@ -1,5 +1,6 @@
 """From a run folder to an exported one: written aside, checked, and only then put in its place."""
 
+import copy
 import json
 import shutil
 from collections.abc import Iterator
@@ -9,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig
 from transformers.utils import logging
 
 from ..core.errors import UserError
 from ..core.machine import device_name, versions
-from ..runs.folder import RESULTS, check_run, class_names, load_errors, load_model, load_run_model, load_run_recipe
+from ..inference import LoadedRun, load
+from ..runs.folder import RESULTS, load_model
 from ..runs.results import read_results
 from ..runs.storage import MANIFEST
 from .card import model_card
-from .classifier import Forward, Logits, largest_difference, load_logits, require_equal
+from .classifier import Forward, Logits, largest_difference, require_equal, with_backend
 from .onnx import load_onnx, require_packages, write_onnx
 from .program import load_program, write_program
 from .timing import Timing, compare
@@ -37,9 +38,9 @@ class Exported:
 
 
 def export(run: Path, kind: str, output: Path, rounds: int, overwrite: bool) -> Exported:
-    translates = is_translation(run)
-    if translates and kind != "hf":
-        raise UserError(f"{run} translates: {kind} is for classifiers; --format hf exports it whole")
+    loaded = load(run, "cpu")
+    if loaded.kind.graph_output is None and kind != "hf":
+        raise UserError(f"{run} is {loaded.kind.noun}, which {kind} cannot hold; --format hf exports it")
     if output.resolve() == run.resolve():
         raise UserError("--output is the run's own folder: choose another")
     if output.exists() and not output.is_dir():
@@ -47,17 +48,7 @@ def export(run: Path, kind: str, output: Path, rounds: int, overwrite: bool) -> 
     if not overwrite and output.is_dir() and any(output.iterdir()):
         raise UserError(f"{output} is not empty: choose another --output, or add --overwrite")
     with _aside(output) as folder:
-        if kind == "hf":
-            found = _hugging_face(run, folder, output.name, translates)
-        else:
-            found = _graph(run, kind, folder, rounds)
-    return found
-
-
-def is_translation(run: Path) -> bool:
-    check_run(run)
-    with load_errors(run):
-        return bool(AutoConfig.from_pretrained(run, trust_remote_code=False).is_encoder_decoder)
+        return _hugging_face(loaded, folder, output.name) if kind == "hf" else _graph(loaded, kind, folder, rounds)
 
 
 @contextmanager
@@ -75,16 +66,16 @@ def _aside(output: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _graph(run: Path, kind: str, folder: Path, rounds: int) -> Exported:
+def _graph(run: LoadedRun, kind: str, folder: Path, rounds: int) -> Exported:
     """A file that holds the whole computation. ONNX has no fused attention with a drift: the literal form is faster."""
     if kind == "onnx":
         require_packages()
-    original = load_logits(run)
+    original = Logits(run.model, run.kind).eval()
     config = original.model.config
     path = folder / ("model.onnx" if kind == "onnx" else "model.pt2")
     try:
         if kind == "onnx":
-            write_onnx(load_logits(run, "literal"), config.vocab_size, path)
+            write_onnx(with_backend(copy.deepcopy(run.model), run.kind, "literal"), config.vocab_size, path)
         else:
             write_program(original, config.vocab_size, path)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
@@ -95,7 +86,7 @@ def _graph(run: Path, kind: str, folder: Path, rounds: int) -> Exported:
     difference = largest_difference(original, found, config)
     require_equal(difference, path.name)
     timings = compare(original, found, config, rounds) if rounds else []
-    _beside(run, folder)
+    _beside(run.folder, folder)
     exported = Exported(_names(folder, "export.json"), runtime, difference, timings)
     (folder / "export.json").write_text(json.dumps(_record(kind, exported), indent=1) + "\n", encoding="utf-8")
     return exported
@@ -106,19 +97,18 @@ def _record(kind: str, exported: Exported) -> dict[str, Any]:
     return {"format": kind, **asdict(exported), "machine": machine}
 
 
-def _hugging_face(run: Path, folder: Path, name: str, translates: bool) -> Exported:
+def _hugging_face(run: LoadedRun, folder: Path, name: str) -> Exported:
     logging.disable_progress_bar()
-    named = json.loads((run / MANIFEST).read_text(encoding="utf-8"))["sha256"]
+    named = json.loads((run.folder / MANIFEST).read_text(encoding="utf-8"))["sha256"]
     for file in named:
         if not file.endswith(".yaml"):
-            shutil.copyfile(run / file, folder / Path(file).name)
-    reloaded = load_model(folder)
-    labels = None if translates else class_names(reloaded)
-    card = model_card(name, load_run_recipe(run), _result(run), labels)
+            shutil.copyfile(run.folder / file, folder / Path(file).name)
+    reloaded = load_model(folder, run.kind.auto_class)
+    card = model_card(name, run.recipe, _result(run.folder), run.kind, reloaded.config)
     (folder / "README.md").write_text(card, encoding="utf-8")
     difference = None
-    if not translates:
-        ours, theirs = Logits(load_run_model(run)), Logits(reloaded).eval()
+    if run.kind.graph_output is not None:
+        ours, theirs = Logits(run.model, run.kind), Logits(reloaded, run.kind).eval()
         difference = largest_difference(ours, theirs, reloaded.config)
         require_equal(difference, "the copy")
     return Exported(_names(folder), "transformers", difference)

@@ -22,14 +22,15 @@ EVERYWHERE = ("system", "size", "settings", "label_smoothing")
 
 
 def build_classifier(
-    options: ModelOptions, tokenizer: PreTrainedTokenizerFast, labels: list[str], max_length: int
+    options: ModelOptions, tokenizer: PreTrainedTokenizerFast, labels: list[str], max_length: int, **more: Any
 ) -> PreTrainedModel:
-    """A classifier into the labels, of whichever system the options name."""
+    """An encoder with an output for each label, of whichever system the options name."""
     facts = {
         **token_facts(tokenizer),
         "max_position_embeddings": max_length,
         "id2label": dict(enumerate(labels)),
         "label2id": {label: number for number, label in enumerate(labels)},
+        **more,
     }
     try:
         if options.system == OURS:

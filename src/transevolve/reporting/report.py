@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.figures import new_figure, plain
+from ..kinds.registry import higher_is_better
 from .benchmarks import benchmark_section
 from .markup import confusion, document, figure_image, heading, paragraph, section, table
 from .runs import RunFacts, differences
@@ -53,7 +54,7 @@ def results(runs: list[RunFacts]) -> tuple[list[list[str]], set[tuple[int, int]]
             if value is not None and run.result:
                 groups.setdefault((run.result.get("task"), run.metric), []).append((value, number))
         for (_, metric), scored in groups.items():
-            top = (min if metric == "loss" else max)(value for value, _ in scored)
+            top = (max if higher_is_better(metric) else min)(value for value, _ in scored)
             best |= {(number, column) for value, number in scored if value == top and len(scored) > 1}
     return rows, best
 

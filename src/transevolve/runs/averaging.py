@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ..core.errors import UserError
+from .data_record import DATA
 from .folder import CHECKPOINTS, NOT_MODEL, RECIPE, load_errors
 from .storage import PARTIAL, check_manifest, checkpoints, full_disk_told, publish
 
@@ -67,7 +68,9 @@ def average(run: Path, count: int, output: Path) -> list[int]:
             for file in newest.iterdir():
                 if file.is_file() and file.name != WEIGHTS and not file.name.startswith(NOT_MODEL):
                     shutil.copyfile(file, partial / file.name)
-            shutil.copyfile(run / RECIPE, partial / RECIPE)
+            for name in (RECIPE, DATA):
+                if (run / name).is_file():
+                    shutil.copyfile(run / name, partial / name)
             save_file(average_weights([path for _, path in chosen]), partial / WEIGHTS, metadata={"format": "pt"})
             publish(partial, output)
     finally:

@@ -4,15 +4,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from transformers import (
-    AutoConfig,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from ..config.files import as_arguments, recipe_from
@@ -58,12 +52,6 @@ def check_run(folder: Path) -> None:
     check_manifest(folder)
 
 
-def load_run_model(folder: Path) -> PreTrainedModel:
-    """The run's model, checked against its manifest, in evaluation mode."""
-    check_run(folder)
-    return load_model(folder)
-
-
 @contextmanager
 def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
     """One line for a folder with sums that are right and contents that are not.
@@ -79,23 +67,13 @@ def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
         raise UserError(f"{folder} does not load: {reason}{hint}") from error
 
 
-def load_model(folder: Path) -> PreTrainedModel:
+def load_model(folder: Path, auto_class: Any) -> PreTrainedModel:
     """The model of a folder that has been checked: a run's, or a checkpoint's."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     with load_errors(folder):
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForSequenceClassification
-        model = kind.from_pretrained(folder, config=config, trust_remote_code=False, use_safetensors=True)
+        model = auto_class.from_pretrained(folder, trust_remote_code=False, use_safetensors=True)
     return model.eval()
-
-
-def class_names(model: PreTrainedModel) -> list[str]:
-    """A classifier's classes, in the order of its logits."""
-    names = model.config.id2label or {}
-    if sorted(names) != list(range(len(names))) or len(names) != model.config.num_labels:
-        raise UserError(f"{model.name_or_path} does not load: its classes are not numbered from 0")
-    return [str(names[number]) for number in range(len(names))]
 
 
 def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:

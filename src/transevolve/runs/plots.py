@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..metrics.classification import Classification
+import numpy as np
 
 CURVES = "curves.png"
 
@@ -33,14 +33,13 @@ def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
     _save(figure, path)
 
 
-def write_confusion(path: Path, scored: Classification, labels: list[str], title: str) -> None:
+def write_confusion(path: Path, counts: np.ndarray, labels: list[str], title: str) -> None:
     """The confusion matrix as a picture; shares of each true class are the colours, counts the numbers."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    counts = scored.confusion.numpy()
     shares = counts / counts.sum(1, keepdims=True).clip(1)
     side = max(4.0, min(0.6 * len(labels) + 2, 16))
     figure, axis = plt.subplots(figsize=(side, side), layout="constrained")

@@ -16,11 +16,16 @@ from ..config.files import read_settings, recipe_yaml
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import write_atomically
+from ..core.machine import default_device
 from ..data import TextData, load_data
-from ..data.batching import Batches, Rows
+from ..data.batching import Batches, RowStore
+from ..data.options import Split
+from ..kinds.base import Kind, Score
 from ..kinds.build import unused
-from ..kinds.jobs import job_of, resolve
-from ..runs.folder import CHECKPOINTS, RECIPE, RESULTS, load_errors, load_run_model, publish_model
+from ..kinds.registry import resolve
+from ..kinds.session import Session
+from ..runs.data_record import DATA, DataRecord, data_changes, require_same_data
+from ..runs.folder import CHECKPOINTS, RECIPE, RESULTS, load_errors, load_model, publish_model
 from ..runs.lock import locked
 from ..runs.metrics_file import MetricsFile
 from ..runs.plots import CURVES, write_curves
@@ -33,6 +38,8 @@ from .trainer import EvolveTrainer
 
 INCONSEQUENTIAL = {"output", "training.keep", "training.log_steps", "training.workers", "training.threads"}
 INCONSEQUENTIAL |= {"training.tensorboard", "data.cache"}
+RECOGNISED = {"data.text", "data.label"}
+CHANGED_DATA = "restore the file to resume, or train again into another --output"
 TENSORBOARD = "tensorboard"
 LARGEST_DEFAULT_BATCH = 4096
 REMOVE_IT = "; remove it, and the same command goes on from the one before"
@@ -44,14 +51,14 @@ class Interrupted(Exception):
 
 def train(recipe: Recipe, command: str) -> Result:
     """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
-    resolve(recipe)
+    kind = resolve(recipe)
     check_training(recipe.training)
     check_packages(recipe.training)
     if recipe.training.threads:
         torch.set_num_threads(recipe.training.threads)
     folder = Path(recipe.output or default_output(recipe))
     recipe.output = str(folder)
-    state = PartialState(cpu=not torch.cuda.is_available())
+    state = PartialState(cpu=default_device().type == "cpu")
     with ExitStack() as held:
         if state.is_main_process:
             held.enter_context(locked(folder))
@@ -59,16 +66,21 @@ def train(recipe: Recipe, command: str) -> Result:
         finished = read_result(folder)
         if finished is not None:
             if state.is_main_process:
-                say(f"{folder} is finished already; these are its results")
+                changed = data_changes(folder, recipe.data)
+                since = "" if changed is None else f" (note: {changed} changed since then; they are of the former data)"
+                say(f"{folder} is finished already; these are its results{since}")
             return finished
+        require_same_data(folder, recipe.data, CHANGED_DATA)
         with state.main_process_first():
             data = load_data(recipe.data)
+        for role, name in data.report.columns.items():
+            setattr(recipe.data, role, name)
         if state.is_main_process:
-            say("\n".join(data.report.lines()))
+            say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
             ignored = unused(recipe.model)
             if ignored:
                 say(f"note: {', '.join(ignored)}: TransEvolve's own, not used by {recipe.model.system}")
-        return Run(recipe, folder, data, state).result(command)
+        return Run(recipe, folder, data, state, kind).result(command)
 
 
 @dataclass
@@ -79,16 +91,26 @@ class Run:
     folder: Path
     data: TextData
     state: PartialState
+    kind: Kind
 
     def __post_init__(self):
         self.training = self.recipe.training
         self.metric = str(self.training.select)
-        self.job = job_of(self.recipe)(self.recipe, self.data, self.state)
         self.facts = machine_facts(self.state.device)
         if self.data.train is None or not len(self.data.train):
             raise UserError("there are no training rows")
         if self.data.validation is None:
             raise UserError("there are no validation rows to select a model by: set data.validation")
+
+    def session(self, model: PreTrainedModel) -> Session:
+        share = {"process": self.state.process_index, "processes": self.state.num_processes}
+        tokens = self.training.eval_tokens
+        return Session(model, self.data.tokenizer, self.recipe, self.state.device, tokens, **share)
+
+    def score(self, model: PreTrainedModel, split: Split, final: bool) -> Score:
+        rows = self.data.split(split)
+        assert rows is not None
+        return self.kind.score(self.session(model), rows, final=final)
 
     def result(self, command: str) -> Result:
         metrics = MetricsFile(self.folder)
@@ -96,13 +118,15 @@ class Run:
         checkpoint = self.folder / CHECKPOINTS / f"checkpoint-{best_step}"
         if self.state.is_main_process:
             publish_model(checkpoint, self.folder)
-            count = sum(len(part) for part in (self.data.validation, self.data.test) if part is not None)
-            say(f"scoring the model of step {best_step:,} on {count:,} rows of validation and test")
+            parts = {"validation": self.data.validation, "test": self.data.test}
+            sizes = [f"{len(rows):,} rows of {name}" for name, rows in parts.items() if rows is not None]
+            say(f"scoring the model of step {best_step:,} on {' and '.join(sizes)}")
         self.state.wait_for_everyone()
-        model = load_run_model(self.folder).to(self.state.device)
-        self.check_reloaded(self.job.score(model, "validation"), best_step, metrics)
-        validation = self.job.score(model, "validation", final=True)
-        test = None if self.data.test is None else self.job.score(model, "test", final=True)
+        model: PreTrainedModel = load_model(self.folder, self.kind.auto_class).to(self.state.device)
+        again = self.score(model, "validation", final=False).metrics
+        self.check_reloaded(again, best_step, metrics)
+        validation = again if self.kind.scored_alike else self.score(model, "validation", final=True).metrics
+        test = None if self.data.test is None else self.score(model, "test", final=True).metrics
         rows = metrics.rows()
         result = Result.gather(self.recipe, command, self.data, model, rows, best_step, validation, test, self.facts)
         if self.state.is_main_process:
@@ -113,10 +137,12 @@ class Run:
     def fit(self, metrics: MetricsFile) -> int:
         """Trains to the end; returns the step that validated best."""
         set_seed(self.training.seed)
-        model = self.job.build()
+        model = self.kind.build(self.recipe, self.data)
         batches = self.batches(model)
         if self.state.is_main_process:
             write_atomically(self.folder / RECIPE, recipe_yaml(self.recipe))
+            if not (self.folder / DATA).exists():
+                DataRecord.of(self.recipe.data).write(self.folder)
         asked = StopWhenAsked()
         callbacks: list[Any] = [asked]
         if self.state.is_main_process:
@@ -129,14 +155,17 @@ class Run:
         wrapped = list(getattr(model, "_no_split_modules", None) or [])
         trainer = EvolveTrainer(
             model,
-            training_arguments(self.training, checkpoints, batches.parts, self.metric, wrapped),
+            training_arguments(
+                self.training, checkpoints, batches.parts, self.metric, self.kind.metrics[self.metric], wrapped
+            ),
             options=self.training,
-            train=Rows(self.data.train),
+            train=RowStore(self.data.train),
             validation=self.data.validation,
             batches=batches,
             tokenizer=self.data.tokenizer,
-            score=lambda model: self.job.score(model, "validation"),
-            loss=self.job.loss_function(),
+            collate=self.kind.collator(self.session(model)),
+            score=lambda model: self.score(model, "validation", final=False).metrics,
+            loss=self.kind.loss(self.recipe),
             callbacks=callbacks,
         )
         resumed = self.newest_checkpoint(checkpoints)
@@ -236,7 +265,8 @@ def refuse_another(folder: Path, recipe: Recipe) -> None:
     path = folder / RECIPE
     if path.exists():
         before, now = flat(read_settings(path)), flat(asdict(recipe))
-        changed = [k for k in now if k not in INCONSEQUENTIAL and k in before and before[k] != now[k]]
+        open_now = INCONSEQUENTIAL | {key for key in RECOGNISED if now[key] is None}
+        changed = [k for k in now if k not in open_now and k in before and before[k] != now[k]]
         if changed:
             key = changed[0]
             raise UserError(
