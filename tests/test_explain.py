@@ -105,8 +105,8 @@ def test_the_last_depth_says_what_predict_says(settings, run, tmp_path):
     folder = another(tmp_path / "run", run, **settings)
     (prediction,) = load_run(folder).predict([TEXT])
     seen = Observer(folder).observe(TEXT)
-    np.testing.assert_allclose(seen.readout[-1], prediction.probabilities, atol=1e-5)
-    assert seen.labels == prediction.labels
+    np.testing.assert_allclose(seen.readout[-1], list(prediction.probabilities.values()), atol=1e-5)
+    assert seen.labels == list(prediction.probabilities)
 
 
 def test_states_and_attention_are_the_models_own(run, tmp_path):
