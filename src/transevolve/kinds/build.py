@@ -116,7 +116,8 @@ def _shared(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def unused(options: ModelOptions) -> list[str]:
-    """What was said and is TransEvolve's alone, where another system is named."""
+    """The settings that are set and that the system does not have."""
     if options.system == OURS:
         return []
-    return [f"model.{name}" for name in given(options) if name not in (*SHARED, *LAYERS, *EVERYWHERE)]
+    used = {*SHARED, *LAYERS, *EVERYWHERE} - ({"embedding_dropout", "settings"} if options.system == RIVAL else set())
+    return [f"model.{name}" for name in given(options) if name not in used]

@@ -79,7 +79,7 @@ def train(recipe: Recipe, command: str) -> Result:
             say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
             ignored = unused(recipe.model)
             if ignored:
-                say(f"note: {', '.join(ignored)}: TransEvolve's own, not used by {recipe.model.system}")
+                say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
         return Run(recipe, folder, data, state, kind).result(command)
 
 
