@@ -91,7 +91,7 @@ def run(options: Options) -> int:
 
 
 def _evaluate(model: "LoadedRun", options: Options) -> "Evaluation":
-    for name in (*FILES, *SEARCH, "against"):
+    for name in (*FILES, "against"):
         if getattr(options, name) is not None and name not in model.kind.evaluation_options:
             raise UserError(f"{model.folder} is {model.kind.noun}: --{name} has no meaning for it")
     more = {}

@@ -111,7 +111,7 @@ class Translation(Kind):
     }
     metrics: ClassVar[Mapping[str, bool]] = {"bleu": True, "loss": False, "chrf": True}
     scored_alike = False
-    evaluation_options = frozenset({"source", "reference", "against", "beam", "length_penalty", "extra_length"})
+    evaluation_options = frozenset({"source", "reference", "against"})
     auto_class = AutoModelForSeq2SeqLM
     pipeline_tag = "translation"
 
