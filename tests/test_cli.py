@@ -14,7 +14,7 @@ from transevolve.cli import main
 from transevolve.config.command_line import POSITIONAL, parse
 from transevolve.core.errors import UserError
 from transevolve.evolution.backends import BACKENDS
-from transevolve.models.config import VARIANTS
+from transevolve.models.settings import VARIANTS
 from transevolve.peers import SYSTEMS
 from transevolve_cli import COMMANDS
 

@@ -248,7 +248,10 @@ def test_the_source_is_encoded_once(monkeypatch):
     monkeypatch.setattr(model.encoder, "forward", None)
     later = model(**batch, decoder_input_ids=ids[:, 3:4], past_key_values=out.past_key_values)
     assert later.past_key_values is out.past_key_values
-    assert model(encoder_outputs=(out.encoder_last_hidden_state,), decoder_input_ids=ids).past_key_values is None
+    assert (
+        model(encoder_outputs=(out.encoder_last_hidden_state,), decoder_input_ids=ids, use_cache=False).past_key_values
+        is None
+    )
 
 
 @pytest.mark.usefixtures("unchecked")

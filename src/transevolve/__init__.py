@@ -4,15 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .models.config import TransEvolveConfig
+from .models.heads import MODELS
 from .models.peer_config import PeerConfig
 
 if TYPE_CHECKING:
     from .evolution.attention import EvolvedAttention
     from .evolution.stack import EvolvedEncoder
     from .models.encoder import TransEvolveModel
+    from .models.heads.causal import TransEvolveForCausalLM
     from .models.heads.classification import TransEvolveForSequenceClassification
+    from .models.heads.masked import TransEvolveForMaskedLM
     from .models.heads.seq2seq import TransEvolveForConditionalGeneration
-    from .models.peer import PeerForSequenceClassification
+    from .models.heads.tokens import TransEvolveForTokenClassification
+    from .models.peer import PeerForMaskedLM, PeerForSequenceClassification, PeerModel
     from .models.reference import load_reference
 
 __version__ = "0.1.0"
@@ -21,10 +25,15 @@ __all__ = [
     "EvolvedAttention",
     "EvolvedEncoder",
     "PeerConfig",
+    "PeerForMaskedLM",
     "PeerForSequenceClassification",
+    "PeerModel",
     "TransEvolveConfig",
+    "TransEvolveForCausalLM",
     "TransEvolveForConditionalGeneration",
+    "TransEvolveForMaskedLM",
     "TransEvolveForSequenceClassification",
+    "TransEvolveForTokenClassification",
     "TransEvolveModel",
     "load_reference",
 ]
@@ -32,11 +41,8 @@ __all__ = [
 _HOMES = {
     "EvolvedAttention": "evolution.attention",
     "EvolvedEncoder": "evolution.stack",
-    "PeerForSequenceClassification": "models.peer",
-    "TransEvolveForConditionalGeneration": "models.heads.seq2seq",
-    "TransEvolveForSequenceClassification": "models.heads.classification",
-    "TransEvolveModel": "models.encoder",
     "load_reference": "models.reference",
+    **{model.name: f"models.{model.module}" for model in MODELS},
 }
 
 

@@ -21,8 +21,9 @@ from ..core.errors import suggestion
 from ..core.machine import allocator, commit, cpu_threads, device_name, load_average, versions
 from ..decoding import generate_beams
 from ..models.cache import TransEvolveCache
-from ..models.config import SIZES, VARIANTS, TransEvolveConfig
+from ..models.config import TransEvolveConfig
 from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
+from ..models.settings import SIZES, VARIANTS
 from .options import check_device
 from .results import NOT_SETTINGS, Results, Row, command_line
 from .summary import Spread, speed_ratio, spread

@@ -7,10 +7,11 @@ from transformers import PreTrainedModel
 from ..core.errors import suggestion
 from ..evolution.backends import BACKENDS
 from ..evolution.backends.auto import explain
-from ..models.config import SIZES, VARIANTS, TransEvolveConfig
+from ..models.config import TransEvolveConfig
 from ..models.heads.classification import TransEvolveForSequenceClassification
 from ..models.peer import PeerForSequenceClassification
 from ..models.peer_config import PeerConfig
+from ..models.settings import SIZES, VARIANTS
 from ..peers import SYSTEMS, known_settings, resolved_settings
 
 NUM_LABELS = 10

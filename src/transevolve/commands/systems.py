@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from ..core.tables import show
 from ..evolution.backends import BACKENDS
-from ..models.config import VARIANTS, TransEvolveConfig
+from ..models.config import TransEvolveConfig
+from ..models.settings import VARIANTS
 from ..peers import SYSTEMS, Capabilities
 
 CITATION = "Dutta et al., Redesigning the Transformer Architecture, NeurIPS 2021"

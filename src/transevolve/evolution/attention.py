@@ -7,7 +7,7 @@ Differs from the paper: by default Wk~ is not carried, since the terms it enters
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -18,11 +18,10 @@ from .backends import BACKENDS, Evolution, Settings
 from .backends.linear import orthogonal_features
 from .backends.memory import Memory, Recall, remember
 from .backends.stream import Stream, open_stream
-from .depth import Convention, depth_map
+from .depth import depth_map
 from .dropout import Dropout
 from .initial import InitialCondition, Temporal, merge_heads, split_heads
-
-EvolutionKind = Literal["keys", "none"]
+from .settings import Convention, EvolutionKind, EvolutionSettings
 
 
 class _Carry(torch.autograd.Function):
@@ -71,10 +70,10 @@ class EvolvedAttention(nn.Module):
         num_heads: int,
         depth: int,
         *,
-        backend: str = "auto",
-        evolution: EvolutionKind = "keys",
-        row_operators: bool = False,
-        convention: Convention = "paper",
+        backend: str = EvolutionSettings.attention,
+        evolution: EvolutionKind = EvolutionSettings.evolution,
+        row_operators: bool = EvolutionSettings.row_operators,
+        convention: Convention = EvolutionSettings.convention,
         dropout: float = 0.0,
         settings: Settings | None = None,
     ):
@@ -175,13 +174,16 @@ class EvolvedAttention(nn.Module):
         backend = backend or self.backend
         if backend == "linear":
             self._redraw()
-        keys = self.dropout(self.key(source))
-        if self.temporal_key is not None and torch.is_grad_enabled():
-            keys = _Carry.apply(keys, self.temporal_key)
+        keys = self._carry(self.dropout(self.key(source)))
         initial = self._initial(self.dropout(self.query(x)), keys, key_padding_mask, causal)
         if stream is not None:
             return AttentionState(stream.extend(initial), x.shape[1], stream.sighted(x.shape[1]))
         return AttentionState(BACKENDS[backend](initial, self.settings), source.shape[1], initial.sighted())
+
+    def _carry(self, keys: Tensor) -> Tensor:
+        if self.temporal_key is None or not torch.is_grad_enabled():
+            return keys
+        return _Carry.apply(keys, self.temporal_key)
 
     def _initial(
         self, queries: Tensor, keys: Tensor, key_padding_mask: Tensor | None = None, causal: bool = False
@@ -210,7 +212,7 @@ class EvolvedAttention(nn.Module):
     ) -> Memory:
         """A memory prepared for many `recall`s, with the values, split in heads, that serve every depth."""
         self._check(memory, memory, True, key_padding_mask, False)
-        keys = self.key(memory)
+        keys = self._carry(self.key(memory))
         initial = self._initial(keys[:, :0], keys, key_padding_mask)
         return remember(self.backend, initial, self.settings, values)
 

@@ -5,7 +5,7 @@ ends with a layer norm. A query never masks itself: padding hides keys only.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from functools import partial
 
 from jaxtyping import Bool, Float
@@ -13,55 +13,59 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 from torch.utils.checkpoint import checkpoint
 
-from .attention import AttentionState, EvolutionKind, EvolvedAttention
+from .attention import AttentionState, EvolvedAttention
 from .backends import Settings
 from .backends.memory import Memory
 from .backends.stream import Stream
-from .depth import Convention
 from .dropout import Dropout
-from .feedforward import FullFeedForward, RandomFeedForward, RotationInit, RotationKey
+from .feedforward import FullFeedForward, RandomFeedForward, RotationKey
+from .settings import EvolutionSettings
 
 
-@dataclass(frozen=True)
-class BlockOptions:
-    """What all blocks of a stack share."""
+@dataclass(kw_only=True)
+class BlockOptions(EvolutionSettings):
+    """What all blocks of a stack share: the settings of layers, and the number of depths. No dropout unless asked."""
 
-    hidden_size: int
-    num_heads: int
-    intermediate_size: int
     depth: int
-    feedforward: str = "full"
-    backend: str = "auto"
-    evolution: EvolutionKind = "keys"
-    row_operators: bool = False
-    rotation_seed: int | None = 0
-    rotation_init: RotationInit = "unit"
-    convention: Convention = "paper"
     dropout: float = 0.0
-    layer_norm_eps: float = 1e-5
-    settings: Settings = field(default_factory=Settings)
 
-    def attention(self) -> EvolvedAttention:
+    def __post_init__(self):
+        self.resolve()
+
+    @classmethod
+    def of(cls, settings: EvolutionSettings, depth: int) -> "BlockOptions":
+        return cls(depth=depth, **{f.name: getattr(settings, f.name) for f in fields(EvolutionSettings)})
+
+    @property
+    def backend_settings(self) -> Settings:
+        return Settings(
+            memory_budget=self.attention_memory_budget,
+            features=self.num_features,
+            feature_map=self.feature_map,
+            feature_seed=self.feature_seed,
+            redraw_interval=self.feature_redraw_interval,
+        )
+
+    def build_attention(self) -> EvolvedAttention:
         return EvolvedAttention(
             self.hidden_size,
-            self.num_heads,
+            self.num_attention_heads,
             self.depth,
-            backend=self.backend,
+            backend=self.attention,
             evolution=self.evolution,
             row_operators=self.row_operators,
             convention=self.convention,
             dropout=self.dropout,
-            settings=self.settings,
+            settings=self.backend_settings,
         )
 
-    def feed_forward(self, stack: int, block: int, l: int) -> nn.Module:
+    def build_feedforward(self, stack: int, block: int, l: int) -> nn.Module:
         if self.feedforward == "full":
-            return FullFeedForward(self.hidden_size, self.intermediate_size)
-        key = RotationKey(self.rotation_seed, stack, block, l, self.depth)
-        return RandomFeedForward(self.hidden_size, self.intermediate_size, key, self.convention, self.rotation_init)
+            return FullFeedForward(self)
+        return RandomFeedForward(self, RotationKey(self.rotation_seed, stack, block, l, self.depth))
 
     def norm(self) -> nn.LayerNorm:
-        return nn.LayerNorm(self.hidden_size, eps=self.layer_norm_eps)
+        return nn.LayerNorm(self.hidden_size, eps=self.norm_eps)
 
 
 @dataclass
@@ -113,7 +117,7 @@ class EncoderDepth(nn.Module):
         self.l = l
         self.value_norm = options.norm()
         self.feedforward_norm = options.norm()
-        self.feedforward = options.feed_forward(stack, block, l)
+        self.feedforward = options.build_feedforward(stack, block, l)
         self.dropout = Dropout(options.dropout)
 
     def forward(
@@ -128,7 +132,7 @@ class EncoderBlock(_Block):
 
     def __init__(self, options: BlockOptions, stack: int = 0, block: int = 0):
         super().__init__()
-        self.attention = options.attention()
+        self.attention = options.build_attention()
         self.depths = nn.ModuleList(EncoderDepth(options, stack, block, l + 1) for l in range(options.depth))
         self.norm = options.norm()
 
@@ -157,7 +161,7 @@ class DecoderDepth(nn.Module):
         self.value_norm = options.norm()
         self.memory_norm = options.norm()
         self.feedforward_norm = options.norm()
-        self.feedforward = options.feed_forward(stack, block, l)
+        self.feedforward = options.build_feedforward(stack, block, l)
         self.dropout = Dropout(options.dropout)
 
     def forward(
@@ -184,8 +188,8 @@ class DecoderBlock(_Block):
 
     def __init__(self, options: BlockOptions, stack: int = 1, block: int = 0):
         super().__init__()
-        self.self_attention = options.attention()
-        self.cross_attention = options.attention()
+        self.self_attention = options.build_attention()
+        self.cross_attention = options.build_attention()
         self.depths = nn.ModuleList(DecoderDepth(options, stack, block, l + 1) for l in range(options.depth))
         self.norm = options.norm()
 

@@ -1,13 +1,12 @@
 """The map of depth, T^l (paper, equation 7): what a block knows about time."""
 
 import math
-from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Convention = Literal["paper", "reference"]
+from .settings import Convention
 
 
 def depth_angles(

@@ -9,17 +9,14 @@ Differs from the paper: matrices multiply from the right, as everywhere else in 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .depth import Convention
 from .rotation import LEFT, RIGHT, drawn_pair, rotation_pair
-
-RotationInit = Literal["unit", "reference"]
+from .settings import Convention, EvolutionSettings, LayerSettings
 
 
 def _perceptron(first: nn.Module, second: nn.Module, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
@@ -41,10 +38,10 @@ class GlorotLinear(nn.Linear):
 class FullFeedForward(nn.Module):
     """relu(x W1 + B1) W2 + B2, every weight learned."""
 
-    def __init__(self, hidden_size: int, intermediate_size: int):
+    def __init__(self, settings: LayerSettings):
         super().__init__()
-        self.linear_1 = GlorotLinear(hidden_size, intermediate_size)
-        self.linear_2 = GlorotLinear(intermediate_size, hidden_size)
+        self.linear_1 = GlorotLinear(settings.hidden_size, settings.intermediate_size)
+        self.linear_2 = GlorotLinear(settings.intermediate_size, settings.hidden_size)
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         return _perceptron(self.linear_1, self.linear_2, x)
@@ -141,19 +138,12 @@ class RotationLinear(nn.Module):
 class RandomFeedForward(nn.Module):
     """relu(x U1 S1 V1 + B1) U2 S2 V2 + B2: O(d + d_ff) learned parameters."""
 
-    def __init__(
-        self,
-        hidden_size: int,
-        intermediate_size: int,
-        key: RotationKey,
-        convention: Convention = "paper",
-        rotation_init: RotationInit = "unit",
-    ):
+    def __init__(self, settings: EvolutionSettings, key: RotationKey):
         super().__init__()
-        unit = rotation_init == "unit"
-        relu_gain = math.sqrt(2) if unit else None
-        self.linear_1 = RotationLinear(hidden_size, intermediate_size, key, 0, convention, 1.0 if unit else None)
-        self.linear_2 = RotationLinear(intermediate_size, hidden_size, key, 1, convention, relu_gain)
+        narrow, wide, convention = settings.hidden_size, settings.intermediate_size, settings.convention
+        gains = (1.0, math.sqrt(2)) if settings.rotation_init == "unit" else (None, None)
+        self.linear_1 = RotationLinear(narrow, wide, key, 0, convention, gains[0])
+        self.linear_2 = RotationLinear(wide, narrow, key, 1, convention, gains[1])
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         return _perceptron(self.linear_1, self.linear_2, x)

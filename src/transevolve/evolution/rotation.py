@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .depth import Convention
+from .settings import Convention
 
 SAMPLED = 64
 LEFT, RIGHT = 0, 1

@@ -1,6 +1,6 @@
 """A plain stack of encoder blocks on (batch, n, d): text, series, images, anything that is a sequence of vectors."""
 
-from dataclasses import fields
+from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from .block import BlockOptions, DecoderBlock, EncoderBlock, Trace, normalised
 from .decoder_state import DecoderPast
 from .initial import split_heads
+from .settings import EvolutionSettings
 
 
 class EvolvedEncoder(nn.Module):
@@ -16,7 +17,7 @@ class EvolvedEncoder(nn.Module):
         encoder = EvolvedEncoder(256, 8, num_blocks=1, block_depth=6)
         y = encoder(x, key_padding_mask=None, causal=False)
 
-    Further keywords are those of `BlockOptions`.
+    `backend` names how attention is computed; further keywords are those of `EvolutionSettings`.
     """
 
     def __init__(
@@ -26,17 +27,25 @@ class EvolvedEncoder(nn.Module):
         num_blocks: int = 1,
         block_depth: int = 6,
         intermediate_size: int | None = None,
-        **options,
+        *,
+        backend: str = EvolutionSettings.attention,
+        **options: Any,
     ):
         super().__init__()
-        shape = (hidden_size, num_heads, intermediate_size or 4 * hidden_size, block_depth)
-        self.options = BlockOptions(*shape, **options)
-        self.blocks = nn.ModuleList(EncoderBlock(self.options, 0, b) for b in range(num_blocks))
+        width = intermediate_size or 4 * hidden_size
+        shape = {"hidden_size": hidden_size, "num_attention_heads": num_heads, "intermediate_size": width}
+        self._build(BlockOptions(depth=block_depth, attention=backend, **shape, **options), num_blocks)
+
+    def _build(self, options: BlockOptions, num_blocks: int) -> None:
+        self.options = options
+        self.blocks = nn.ModuleList(EncoderBlock(options, 0, b) for b in range(num_blocks))
 
     @classmethod
     def from_options(cls, options: BlockOptions, num_blocks: int) -> "EvolvedEncoder":
-        given = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in ("num_heads", "depth")}
-        return cls(num_heads=options.num_heads, num_blocks=num_blocks, block_depth=options.depth, **given)
+        encoder = cls.__new__(cls)
+        nn.Module.__init__(encoder)
+        encoder._build(options, num_blocks)
+        return encoder
 
     def forward(
         self,
@@ -69,7 +78,7 @@ class EvolvedDecoder(nn.Module):
         memory_padding_mask: Bool[Tensor, "sentences k"] | None = None,
     ) -> None:
         """Prepares the memory for every block: keys for each, and one normalised copy for all."""
-        values = split_heads(normalised(memory, self.options.layer_norm_eps), self.options.num_heads).contiguous()
+        values = split_heads(normalised(memory, self.options.norm_eps), self.options.num_attention_heads).contiguous()
         past.values = values
         for block, kept in zip(self.blocks, past.blocks, strict=True):
             block.remember(kept, memory, values, memory_padding_mask)
@@ -87,7 +96,7 @@ class EvolvedDecoder(nn.Module):
         values = None
         if past is None:
             assert memory is not None
-            values = normalised(memory, self.options.layer_norm_eps)
+            values = normalised(memory, self.options.norm_eps)
         elif past.values is None:
             if memory is None:
                 raise ValueError("a past that remembers no memory yet needs one")

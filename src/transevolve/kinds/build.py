@@ -8,11 +8,12 @@ from transformers import MarianConfig, MarianMTModel, PreTrainedModel, PreTraine
 
 from ..config.recipe import ModelOptions
 from ..core.errors import UserError, nearest, suggestion
-from ..models.config import SIZES, TransEvolveConfig
+from ..models.config import TransEvolveConfig
 from ..models.heads.classification import TransEvolveForSequenceClassification
 from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
 from ..models.peer import PeerForSequenceClassification
 from ..models.peer_config import PeerConfig
+from ..models.settings import SIZES
 from ..peers import SYSTEMS
 
 OURS, RIVAL = "transevolve", "marian"

@@ -1,46 +1,54 @@
 """The configuration of every TransEvolve model."""
 
-from typing import ClassVar, Literal
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
-from ..core.errors import suggestion
+from ..core.errors import nearest, suggestion
+from ..core.settings import check_ranges
 from ..evolution.backends import BACKENDS, Settings
 from ..evolution.block import BlockOptions
 from ..evolution.feedforward import rotation_streams
 from ..evolution.rotation import checksum
+from ..evolution.settings import MAX_DEPTH
 from .auto import register_models
+from .settings import LABELS, VARIANTS, ModelSettings, variant_settings
 
-SIZES = {
-    "small": {"hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 1024},
-    "base": {"hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 2048},
-}
-VARIANTS = {
-    "randomFF-1": {"feedforward": "random", "num_blocks": 1, "block_depth": 6},
-    "randomFF-2": {"feedforward": "random", "num_blocks": 2, "block_depth": 3},
-    "fullFF-1": {"feedforward": "full", "num_blocks": 1, "block_depth": 6},
-    "fullFF-2": {"feedforward": "full", "num_blocks": 2, "block_depth": 3},
-}
+# Keywords of every Hugging Face configuration that are not fields of it.
+INHERITED = ("num_labels", "output_attentions", "attn_implementation", "name_or_path", "torch_dtype")
 
 
-SHAPE = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+class classonly(classmethod):
+    """A class method that instances do not have: Hugging Face takes any attribute of a configuration for a setting."""
+
+    def __get__(self, instance: object, owner: type | None = None):
+        if instance is not None:
+            raise AttributeError(f"{self.__func__.__name__} belongs to the class {type(instance).__name__}")
+        return super().__get__(None, owner)
 
 
-def require_positive(config: PreTrainedConfig, *names: str) -> None:
+def require_known(cls: type[PreTrainedConfig], names: Iterable[str], *more: str) -> None:
+    """Refuses a keyword that the configuration does not have."""
+    known = [*(f.name for f in fields(cls) if not f.name.startswith("_")), *cls.attribute_map, *INHERITED, *more]
     for name in names:
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(config, name)}")
+        if name not in known:
+            raise TypeError(f"{cls.__name__} has no setting {name!r}{nearest(name, known)}")
 
 
-def require_share(config: PreTrainedConfig, *names: str) -> None:
-    for name in names:
-        if not 0 <= getattr(config, name) < 1:
-            raise ValueError(f"{name} must lie in [0, 1), got {getattr(config, name)}")
+def check_labels(number: Any) -> None:
+    """Bounds the label names that Hugging Face makes up, before it makes them."""
+    if isinstance(number, int):
+        try:
+            LABELS.check(number)
+        except ValueError as error:
+            raise ValueError(f"num_labels {error}") from None
 
 
 @strict
-class TransEvolveConfig(PreTrainedConfig):
+class TransEvolveConfig(PreTrainedConfig, ModelSettings):
     """What a TransEvolve model is.
 
     Shape: `vocab_size`, `hidden_size` (d, also the temporal width d'), `num_attention_heads`, `intermediate_size`,
@@ -66,61 +74,52 @@ class TransEvolveConfig(PreTrainedConfig):
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
     attribute_map: ClassVar[dict[str, str]] = {"d_model": "hidden_size"}
 
-    vocab_size: int = 30522
-    hidden_size: int = 256
-    num_attention_heads: int = 8
-    intermediate_size: int = 1024
-    num_blocks: int = 1
-    block_depth: int = 6
-    decoder_num_blocks: int | None = None
-    decoder_block_depth: int | None = None
-    feedforward: Literal["full", "random"] = "full"
-    attention: str = "auto"
-    evolution: Literal["keys", "none"] = "keys"
-    row_operators: bool = False
-    rotation_seed: int | None = 0
-    rotation_init: Literal["unit", "reference"] | None = None
     rotation_checksum: str | None = None
-    initializer_range: float | None = None
-    convention: Literal["paper", "reference"] = "paper"
-    attention_memory_budget: int = 2**31
-    num_features: int = 64
-    feature_map: Literal["positive", "elu"] = "positive"
-    feature_seed: int = 0
-    feature_redraw_interval: int = 0
-    dropout: float = 0.1
-    embedding_dropout: float = 0.0
-    layer_norm_eps: float | None = None
-    max_position_embeddings: int = 512
-    label_smoothing: float = 0.0
     pad_token_id: int | None = 0
     bos_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = None
     use_cache: bool = True
-    tie_word_embeddings: bool = True
+    is_decoder: bool = False
 
     def __post_init__(self, **kwargs):
         register_models()
+        check_labels(kwargs.get("num_labels"))
+        variant, layers = kwargs.pop("variant", None), kwargs.pop("num_hidden_layers", None)
+        if variant in VARIANTS:
+            raise ValueError(f"variant={variant!r}: write {type(self).__name__}.variant({variant!r}, ...)")
+        if layers is not None:
+            self.num_hidden_layers = layers
         if self.decoder_num_blocks is None:
             self.decoder_num_blocks = self.num_blocks
         if self.decoder_block_depth is None:
             self.decoder_block_depth = self.block_depth
-        if self.layer_norm_eps is None:
-            self.layer_norm_eps = 1e-3 if self.convention == "reference" else 1e-5
-        if self.rotation_init is None:
-            self.rotation_init = "reference" if self.convention == "reference" else "unit"
+        self.resolve()
         if self.decoder_start_token_id is None:
             self.decoder_start_token_id = self.bos_token_id
         super().__post_init__(**kwargs)
 
     @property
     def num_hidden_layers(self) -> int:
+        """Depths of all blocks of the encoder; setting it changes `block_depth`."""
         return self.num_blocks * self.block_depth
+
+    @num_hidden_layers.setter
+    def num_hidden_layers(self, layers: int) -> None:
+        if layers % self.num_blocks:
+            raise ValueError(f"num_hidden_layers={layers} does not split into {self.num_blocks} blocks")
+        self.block_depth = layers // self.num_blocks
+
+    def validate_ranges(self):
+        """Part of the validation that `@strict` runs."""
+        check_ranges(self)
+        for prefix in ("", "decoder_"):
+            blocks, depth = getattr(self, f"{prefix}num_blocks"), getattr(self, f"{prefix}block_depth")
+            if blocks * depth > MAX_DEPTH:
+                raise ValueError(f"{prefix}num_blocks={blocks} of {depth} depths exceed {MAX_DEPTH} depths in all")
 
     def validate_sizes(self):
         """Part of the validation that `@strict` runs."""
-        require_positive(self, *SHAPE, "num_blocks", "block_depth", "num_features")
         even = 2 * self.num_attention_heads
         if self.hidden_size % even:
             below = max(even, self.hidden_size // even * even)
@@ -133,20 +132,12 @@ class TransEvolveConfig(PreTrainedConfig):
                 f"a random feed-forward is half sines, half cosines: intermediate_size={self.intermediate_size} is odd,"
                 f" {self.intermediate_size + 1} would do"
             )
-        require_share(self, "dropout", "embedding_dropout", "label_smoothing")
-        if self.initializer_range is not None and not self.initializer_range > 0:
-            raise ValueError(f"initializer_range must be positive, got {self.initializer_range}")
 
     def validate_choices(self):
         """Part of the validation that `@strict` runs."""
         if self.attention not in BACKENDS:
             known = list(BACKENDS)
             raise ValueError(f"unknown attention {self.attention!r}" + suggestion(self.attention, known))
-        for name in ("attention_memory_budget", "feature_redraw_interval"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.rotation_seed is not None and not 0 <= self.rotation_seed < 2**32:
-            raise ValueError(f"rotation_seed must lie in 0..2**32-1, got {self.rotation_seed}")
         if self.convention == "reference":
             if self.hidden_size != 64 * self.num_attention_heads:
                 raise ValueError(
@@ -156,41 +147,14 @@ class TransEvolveConfig(PreTrainedConfig):
             if self.rotation_init != "reference":
                 raise ValueError("convention='reference' goes with rotation_init='reference'")
 
-    @classmethod
-    def variant(cls, name: str, *, size: str = "small", **overrides) -> "TransEvolveConfig":
+    @classonly
+    def variant(cls, name: str, *, size: str = "small", **overrides: Any) -> "TransEvolveConfig":
         """One of the paper's models: randomFF-1, randomFF-2, fullFF-1, fullFF-2, small (d=256) or base (d=512)."""
-        if name not in VARIANTS:
-            raise ValueError(f"unknown variant {name!r}" + suggestion(name, list(VARIANTS)))
-        if size not in SIZES:
-            raise ValueError(f"unknown size {size!r}" + suggestion(size, list(SIZES)))
-        return cls(**{**SIZES[size], **VARIANTS[name], **overrides})
-
-    def block_options(self, depth: int) -> BlockOptions:
-        return BlockOptions(
-            hidden_size=self.hidden_size,
-            num_heads=self.num_attention_heads,
-            intermediate_size=self.intermediate_size,
-            depth=depth,
-            feedforward=self.feedforward,
-            backend=self.attention,
-            evolution=self.evolution,
-            row_operators=self.row_operators,
-            rotation_seed=self.rotation_seed,
-            rotation_init=self.rotation_init or "unit",
-            convention=self.convention,
-            dropout=self.dropout,
-            layer_norm_eps=self.layer_norm_eps or 1e-5,
-            settings=self.backend_settings(),
-        )
+        require_known(cls, overrides, "num_hidden_layers")
+        return cls(**{**variant_settings(name, size), **overrides})
 
     def backend_settings(self) -> Settings:
-        return Settings(
-            memory_budget=self.attention_memory_budget,
-            features=self.num_features,
-            feature_map=self.feature_map,
-            feature_seed=self.feature_seed,
-            redraw_interval=self.feature_redraw_interval,
-        )
+        return BlockOptions.of(self, self.block_depth).backend_settings
 
     def drawn_checksum(self) -> str | None:
         """The fingerprint of the rotations this machine draws for this configuration; None if it draws none."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..evolution.block import Trace
+from ..evolution.settings import LayerSettings
 from . import build_mixer, find_system
 from .base import MixerShape
 
@@ -18,6 +19,8 @@ class PeerEncoder(nn.Module):
 
         encoder = PeerEncoder("transformer", 256, 8)
         y = encoder(x, key_padding_mask=None, causal=False)
+
+    `settings` are the system's own; further keywords are those of `LayerSettings`, without dropout unless asked.
 
     Each layer is recomputed in backward if `gradient_checkpointing` is set; what layers share is not.
     """
@@ -34,18 +37,36 @@ class PeerEncoder(nn.Module):
         intermediate_size: int | None = None,
         *,
         max_length: int = 512,
-        dropout: float = 0.0,
-        layer_norm_eps: float = 1e-5,
         settings: Mapping[str, Any] | None = None,
+        **layer: Any,
     ):
         super().__init__()
-        self.system = system
         wide = intermediate_size or 4 * hidden_size
-        shapes = [MixerShape(hidden_size, num_heads, max_length, layer) for layer in range(num_layers)]
+        shape = {"hidden_size": hidden_size, "num_attention_heads": num_heads, "intermediate_size": wide}
+        self._build(system, LayerSettings(**{"dropout": 0.0, **shape, **layer}), num_layers, max_length, settings)
+
+    @classmethod
+    def from_settings(
+        cls,
+        system: str,
+        layer: LayerSettings,
+        num_layers: int,
+        max_length: int,
+        settings: Mapping[str, Any] | None,
+    ) -> "PeerEncoder":
+        encoder = cls.__new__(cls)
+        nn.Module.__init__(encoder)
+        encoder._build(system, layer, num_layers, max_length, settings)
+        return encoder
+
+    def _build(self, system, layer, num_layers, max_length, settings) -> None:
+        layer.resolve()
+        self.system = system
+        width, heads = layer.hidden_size, layer.num_attention_heads
+        shapes = [MixerShape(width, heads, max_length, number) for number in range(num_layers)]
         mixers = [build_mixer(system, shape, settings) for shape in shapes]
-        build_layer = find_system(system).layer
-        self.layers = nn.ModuleList(build_layer(mixer, wide, dropout, layer_norm_eps) for mixer in mixers)
-        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.layers = nn.ModuleList(find_system(system).layer(mixer, layer) for mixer in mixers)
+        self.norm = nn.LayerNorm(width, eps=layer.norm_eps)
 
     def forward(
         self,

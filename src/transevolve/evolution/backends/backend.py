@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..initial import InitialCondition
+from ..settings import EvolutionSettings, FeatureMap
 
 
 class Evolution(ABC):
@@ -24,13 +25,13 @@ class Evolution(ABC):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a backend may be told; `TransEvolveConfig` has a field for each."""
+    """The settings that backends read, each a field of `EvolutionSettings`."""
 
-    memory_budget: int = 2**31
-    features: int = 64
-    feature_map: str = "positive"
-    feature_seed: int = 0
-    redraw_interval: int = 0
+    memory_budget: int = EvolutionSettings.attention_memory_budget
+    features: int = EvolutionSettings.num_features
+    feature_map: FeatureMap = EvolutionSettings.feature_map
+    feature_seed: int = EvolutionSettings.feature_seed
+    redraw_interval: int = EvolutionSettings.feature_redraw_interval
 
 
 Begin = Callable[[InitialCondition, Settings], Evolution]

@@ -5,14 +5,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSeq2SeqLM, GenerationMixin
+from torch.compiler import is_compiling
+from transformers import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
+from ...evolution.block import BlockOptions
 from ...evolution.stack import EvolvedDecoder
+from ..base import as_tuple
 from ..cache import TransEvolveCache
 from ..config import TransEvolveConfig
-from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel, as_tuple
+from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
 from ..inputs import embed, padding_mask
 from ..loss import smoothed_cross_entropy
 
@@ -28,11 +31,13 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
 
     `num_items_in_batch`, the tokens of all parts of an accumulated batch, makes the loss of each part its share.
 
-    With `past_key_values` (or `use_cache=True`, which makes one) `decoder_input_ids` are the tokens that follow. The
-    decoder may have several rows, its beams, to each row of the source.
+    With `past_key_values` `decoder_input_ids` are the tokens that follow. Without, a cache is made and returned if
+    `use_cache` (by default `config.use_cache`, except in training and with labels). The decoder may have several rows,
+    its beams, to each row of the source.
     """
 
     accepts_loss_kwargs = True
+    base_model_prefix = "encoder"
 
     _tied_weights_keys = {"lm_head.weight": "encoder.embedding.weight"}  # noqa: RUF012
 
@@ -40,20 +45,12 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         config = copy.deepcopy(config)
         config.is_encoder_decoder = True
         super().__init__(config)
+        config = self.config
         self.encoder = TransEvolveModel(config)
-        options = config.block_options(config.decoder_block_depth or config.block_depth)
+        options = BlockOptions.of(config, config.decoder_block_depth or config.block_depth)
         self.decoder = EvolvedDecoder(options, config.decoder_num_blocks or config.num_blocks)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
-
-    def get_encoder(self, modality: str | None = None) -> nn.Module:
-        return self.encoder
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.encoder.embedding
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        self.encoder.embedding = value
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         pad, start = self.config.pad_token_id, self.config.decoder_start_token_id
@@ -103,18 +100,28 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> Seq2SeqLMOutput:
+        self.check_keywords(kwargs)
+        if use_cache is None:
+            use_cache = self.config.use_cache and not self.training and labels is None and not is_compiling()
         cache = self.new_cache() if past_key_values is None and use_cache else past_key_values
         if cache is not None and not isinstance(cache, TransEvolveCache):
             raise TypeError(f"past_key_values must come from new_cache(), got {type(cache).__name__}")
         past, start = (None, 0) if cache is None else (cache.past, cache.get_seq_length())
         encoded = self._encoded(
-            encoder_outputs, start, input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions
+            encoder_outputs,
+            start,
+            input_ids,
+            attention_mask,
+            inputs_embeds,
+            None,
+            output_hidden_states,
+            output_attentions,
         )
         memory = encoded.last_hidden_state
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         y = embed(self.encoder.embedding, decoder_input_ids, decoder_inputs_embeds, start, prefix="decoder_")
-        trace = self._asks(output_hidden_states, output_attentions)
+        trace = self.wanted(output_hidden_states, output_attentions)
         mask = padding_mask(decoder_attention_mask, (y.shape[0], start + y.shape[1]), "decoder_attention_mask")
         y = self.decoder(
             y,
@@ -147,6 +154,3 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         if given is not None:
             return given if isinstance(given, BaseModelOutput) else BaseModelOutput(*given)
         return BaseModelOutput() if start else self.encoder(*inputs, return_dict=True)
-
-
-AutoModelForSeq2SeqLM.register(TransEvolveConfig, TransEvolveForConditionalGeneration, exist_ok=True)

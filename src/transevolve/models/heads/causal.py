@@ -1,0 +1,66 @@
+"""`TransEvolveForCausalLM`: the encoder with causal attention, and logits of each next token."""
+
+import copy
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import GenerationMixin
+from transformers.modeling_outputs import CausalLMOutput
+from transformers.utils.generic import can_return_tuple
+
+from ..config import TransEvolveConfig
+from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
+from ..loss import smoothed_cross_entropy
+
+
+class TransEvolveForCausalLM(TransEvolvePreTrainedModel, GenerationMixin):
+    """`labels` are the tokens themselves, -100 where padded: the logits of token i predict label i + 1.
+
+    `generate` reads the whole prefix for every token: the encoder's blocks keep no cache.
+    """
+
+    accepts_loss_kwargs = True
+    _tied_weights_keys = {"lm_head.weight": "model.embedding.weight"}  # noqa: RUF012
+
+    def __init__(self, config: TransEvolveConfig):
+        config = copy.deepcopy(config)
+        config.is_decoder = True
+        super().__init__(config)
+        self.model = TransEvolveModel(self.config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, generation_config, model_kwargs: dict[str, Any], *args
+    ) -> None:
+        generation_config.use_cache = False
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        logits_to_keep: int | Tensor = 0,
+        **kwargs,
+    ) -> CausalLMOutput:
+        self.check_keywords(kwargs)
+        encoded = self.encode(
+            input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions
+        )
+        y = encoded.last_hidden_state
+        assert y is not None
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(y[:, kept])
+        loss = None
+        if labels is not None:
+            smoothing = self.config.label_smoothing
+            loss = smoothed_cross_entropy(logits[:, :-1], labels[:, 1:], smoothing, num_items_in_batch)
+        return CausalLMOutput(
+            loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
+        )
