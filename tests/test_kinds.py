@@ -19,7 +19,7 @@ from transevolve.data.registry import Task
 from transevolve.data.text import USES, TextTask
 from transevolve.inference import load
 from transevolve.kinds import KINDS, register, resolve
-from transevolve.kinds.classification import Classification, smoothed_loss
+from transevolve.kinds.classification import Classification
 from transevolve.kinds.registry import higher_is_better
 from transevolve.kinds.regression import StandardisedCollator
 
@@ -184,18 +184,6 @@ def test_a_recipe_without_settings_resolves(name):
     recipe.data.task = next(task for task, found in TASKS.items() if found.kind == name)
     assert resolve(recipe) is KINDS[name]
     assert recipe.training.select == next(iter(KINDS[name].metrics))
-
-
-def test_label_smoothing_is_part_of_a_classifiers_loss():
-    from types import SimpleNamespace
-
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    logits, labels = torch.randn(4, 3), torch.tensor([0, 1, 2, -100])
-    found = smoothed_loss(0.2)(SimpleNamespace(logits=logits), labels, 3)
-    expected = cross_entropy(logits[:3], labels[:3], label_smoothing=0.2)
-    torch.testing.assert_close(found, expected)
 
 
 def test_python_predicts_and_refuses_the_wrong_command(run):

@@ -5,10 +5,8 @@ from transformers import PreTrainedTokenizerFast
 
 from transevolve.cli import main
 from transevolve.config.files import as_arguments, find_recipe, recipe_from, shipped, summary
-from transevolve.data import TASKS, task_of
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.kinds import resolve
-from transevolve.kinds.build import build_classifier, build_translator
 from transevolve.training.hf_arguments import check_training
 
 PAPER = {"agnews", "imdb", "imdb-char", "listops", "wmt14-en-de", "wmt14-en-fr"}
@@ -27,14 +25,11 @@ def test_the_recipes_promised_are_there():
 @pytest.mark.parametrize("name", shipped())
 def test_parses_and_builds(name, tokenizer):
     recipe = recipe_from(as_arguments(find_recipe(name)))
-    resolve(recipe)
+    kind = resolve(recipe)
     check_training(recipe.training)
     length = recipe.data.max_length or 64
     recipe.model.hidden_size, recipe.model.num_attention_heads, recipe.model.intermediate_size = 16, 2, 32
-    if TASKS[task_of(recipe.data)].kind == "translation":
-        model = build_translator(recipe.model, tokenizer, length)
-    else:
-        model = build_classifier(recipe.model, tokenizer, ["a", "b"], length)
+    model = build_model(kind.head, recipe.model, tokenizer, length, ["a", "b"])
     assert model.num_parameters() > 0
     assert summary(find_recipe(name))
 

@@ -183,7 +183,7 @@ BAD = {
     "missing file": (lambda c, t: [f"--data.source={t / 'no.en'}", f"--data.target={c / 'a.de'}"], ("no.en",)),
     "a classifier": (
         lambda c, t: [f"--data.source={c / 'a.en'}", f"--data.target={c / 'a.de'}", "--model.system=performer"],
-        ("does not translate",),
+        ("'performer' has no model 'ForConditionalGeneration'", "transevolve, marian"),
     ),
 }
 

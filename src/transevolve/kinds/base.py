@@ -19,6 +19,7 @@ from ..data import DataOptions, TextData
 from ..data.batching import Collator
 from ..data.registry import Task
 from .session import Session
+from .systems import build_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -86,6 +87,7 @@ class Kind(ABC):
         metrics: Name of each metric, and whether higher is better; each may select the model, the first by default.
         scored_alike: Whether validation during training is scored exactly as the selected model is.
         evaluation_options: Options of `evaluate` that only some kinds take, and this one does.
+        head: The model's head, as in `transevolve.models.heads` without its prefix.
         auto_class: Hugging Face's Auto class for its models.
         pipeline_tag: Hugging Face's name of the task.
         graph_output: Name of the output of an exported graph (ONNX, torch.export); None if it cannot be exported so.
@@ -100,6 +102,7 @@ class Kind(ABC):
     metrics: ClassVar[Mapping[str, bool]]
     scored_alike: ClassVar[bool] = True
     evaluation_options: ClassVar[frozenset[str]] = frozenset()
+    head: ClassVar[str]
     auto_class: ClassVar[Any]
     pipeline_tag: ClassVar[str]
     graph_output: ClassVar[str | None] = None
@@ -123,9 +126,15 @@ class Kind(ABC):
         """What a user should know before training starts."""
         return []
 
-    @abstractmethod
+    def facts(self, data: TextData) -> dict[str, Any]:
+        """Fields of the model's configuration, besides those of the tokenizer and the names of the outputs."""
+        return {}
+
     def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
         """A model with fresh weights."""
+        return build_model(
+            self.head, recipe.model, data.tokenizer, data.report.max_length, data.labels, **self.facts(data)
+        )
 
     def loss(self, recipe: Recipe) -> LossFunction | None:
         """`loss(outputs, labels, num_items_in_batch)`; None if the model computes its own."""

@@ -6,16 +6,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from torch import Tensor
-from torch.nn.functional import cross_entropy
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 
-from ..config.recipe import Recipe
-from ..data import TextData
-from ..data.batching import IGNORED
 from ..metrics.classification import ClassificationScores, classification_scores
-from .base import LossFunction, Prediction, Score, Table
-from .build import build_classifier
+from .base import Prediction, Score, Table
 from .encoder import EncoderKind
 
 MOST_CLASSES = 20
@@ -88,13 +82,6 @@ class Classification(EncoderKind):
     def fits(self, config: PreTrainedConfig) -> bool:
         return not config.is_encoder_decoder and config.problem_type in (None, "single_label_classification")
 
-    def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
-        return build_classifier(recipe.model, data.tokenizer, data.labels, data.report.max_length)
-
-    def loss(self, recipe: Recipe) -> LossFunction | None:
-        smoothing = recipe.model.label_smoothing
-        return smoothed_loss(smoothing) if smoothing else None
-
     def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> ClassScores:
         found = classification_scores(outputs, labels, self.labels(config))
         metrics = {"loss": found.loss, "accuracy": found.accuracy, "macro_f1": found.macro_f1}
@@ -111,16 +98,3 @@ class Classification(EncoderKind):
 
     def snippet(self, name: str, config: PreTrainedConfig) -> str:
         return SNIPPET.format(name=name)
-
-
-def smoothed_loss(smoothing: float) -> LossFunction:
-    """Cross entropy against a target that spreads `smoothing` over all classes."""
-
-    def loss(outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-        reduction = "mean" if num_items_in_batch is None else "sum"
-        found = cross_entropy(
-            outputs.logits, labels, ignore_index=IGNORED, reduction=reduction, label_smoothing=smoothing
-        )
-        return found if num_items_in_batch is None else found / num_items_in_batch
-
-    return loss

@@ -25,6 +25,7 @@ READING = ("task", "text", "label", "max_length")
 class EncoderKind(Kind):
     """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`)."""
 
+    head = "ForSequenceClassification"
     auto_class = AutoModelForSequenceClassification
     pipeline_tag = "text-classification"
     evaluation_options = frozenset({"file", "text", "label"})

@@ -21,7 +21,6 @@ from ..data.registry import Task
 from ..data.rows import Rows
 from ..data.text import USES, TextTask
 from .base import LossFunction, Prediction, Score
-from .build import build_classifier
 from .encoder import EncoderKind
 from .session import Session
 
@@ -126,12 +125,13 @@ class Regression(EncoderKind):
     def fits(self, config: PreTrainedConfig) -> bool:
         return config.problem_type == "regression" and hasattr(config, "label_scale")
 
+    def facts(self, data: TextData) -> dict[str, Any]:
+        return {"problem_type": "regression"}
+
     def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
         assert data.train is not None
         labels = np.asarray(data.train["labels"][:])
-        model = build_classifier(
-            recipe.model, data.tokenizer, data.labels, data.report.max_length, problem_type="regression"
-        )
+        model = super().build(recipe, data)
         model.config.update({"label_mean": float(labels.mean()), "label_scale": float(labels.std()) or 1.0})
         return model
 

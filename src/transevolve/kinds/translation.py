@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
-from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig
 
 from ..config.recipe import Recipe
 from ..core.errors import UserError
@@ -18,15 +18,14 @@ from ..data.batching import IGNORED, Batches, Collator, RowStore, padded
 from ..decoding import BeamOptions, beam_search
 from ..models.loss import smoothed_cross_entropy
 from .base import Kind, LossFunction, Prediction, Score, Table, Where
-from .build import OURS, build_translator
 from .session import Session
+from .systems import OURS, TRANSLATES
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
     from ..metrics import TranslationScore
 
-DECODED_IN_TRAINING = 500
 SNIPPET = """import transevolve  # registers the model
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -112,6 +111,7 @@ class Translation(Kind):
     metrics: ClassVar[Mapping[str, bool]] = {"bleu": True, "loss": False, "chrf": True}
     scored_alike = False
     evaluation_options = frozenset({"source", "reference", "against"})
+    head = TRANSLATES
     auto_class = AutoModelForSeq2SeqLM
     pipeline_tag = "translation"
 
@@ -132,9 +132,6 @@ class Translation(Kind):
         if not 0 < limit < rows:
             return []
         return [f"validation in training decodes {limit:,} of {rows:,} sentences (training.eval_sentences)"]
-
-    def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
-        return build_translator(recipe.model, data.tokenizer, data.report.max_length)
 
     def loss(self, recipe: Recipe) -> LossFunction | None:
         """The paper's loss for models that would compute another; TransEvolve's is the paper's."""

@@ -21,9 +21,9 @@ from ..data import TextData, load_data
 from ..data.batching import Batches, RowStore
 from ..data.options import Split
 from ..kinds.base import Kind, Score
-from ..kinds.build import unused
 from ..kinds.registry import resolve
 from ..kinds.session import Session
+from ..kinds.systems import unused
 from ..runs.data_record import DATA, DataRecord, data_changes, require_same_data
 from ..runs.folder import CHECKPOINTS, RECIPE, RESULTS, load_errors, load_model, publish_model
 from ..runs.lock import locked
