@@ -7,6 +7,7 @@ from transevolve.cli import main
 from transevolve.config.files import as_arguments, find_recipe, recipe_from, shipped, summary
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.kinds import resolve
+from transevolve.kinds.systems import build_model
 from transevolve.training.hf_arguments import check_training
 
 PAPER = {"agnews", "imdb", "imdb-char", "listops", "wmt14-en-de", "wmt14-en-fr"}

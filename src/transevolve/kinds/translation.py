@@ -24,7 +24,7 @@ from .systems import OURS, TRANSLATES
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from ..metrics import TranslationScore
+    from ..metrics.bleu import TranslationScore
 
 SNIPPET = """import transevolve  # registers the model
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -82,7 +82,7 @@ class TranslationScores(Score):
         return [path]
 
     def compare(self, other: Score, names: tuple[str, str]) -> tuple[dict[str, Any], Table]:
-        from ..metrics import compare
+        from ..metrics.bleu import compare
 
         if not isinstance(other, TranslationScores) or other.references != self.references:
             raise UserError(f"{names[0]} and {names[1]} have other references: give --source and --reference")
@@ -149,7 +149,7 @@ class Translation(Kind):
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> TranslationScores:
         """While training, the search is `training.eval_beams` wide and decodes `training.eval_sentences` rows."""
-        from ..metrics import score
+        from ..metrics.bleu import score
 
         training = session.recipe.training
         search = options.get("search") or run_search(session.recipe)
