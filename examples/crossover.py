@@ -1,4 +1,4 @@
-"""Which exact backend is fastest at short lengths: attention alone, interleaved, forward and training.
+"""The fastest exact backend at short lengths: attention alone, timed in turns, forward and training.
 
 python examples/crossover.py
 """
@@ -17,7 +17,7 @@ SHAPES = [(16, 64), (32, 64), (64, 64), (128, 32), (256, 16), (512, 8)]
 
 
 def seconds(layer: EvolvedAttention, x: torch.Tensor, backend: str, training: bool) -> float:
-    """All depths of one block, each reading what the one before wrote."""
+    """All depths of one block, each on the output of the one before."""
     start = time.perf_counter()
     with torch.set_grad_enabled(training):
         state, y = layer.begin(x, backend=backend), x

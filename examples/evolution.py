@@ -1,4 +1,4 @@
-"""Attention evolving over depth: a table, a picture, and the price of each way to compute it.
+"""Attention evolving over depth: a table, a picture, and the time each backend takes.
 
 python examples/evolution.py [SENTENCE] [--output FOLDER]
 """
@@ -21,7 +21,7 @@ SENTENCE = "particles that meet once and then drift apart"
 
 
 def evolve(words: list[str], depth: int = 6, width: int = 256, heads: int = 8):
-    """The attention of every depth and the drift behind it, from one initial condition."""
+    """The attention matrix and the key drift of every depth, from one initial condition."""
     torch.manual_seed(0)
     vectors = {word: torch.randn(width) for word in sorted(set(words))}
     x = torch.stack([vectors[word] for word in words])[None]
@@ -45,8 +45,8 @@ def table(matrices: torch.Tensor, drift: torch.Tensor) -> Table:
     return found
 
 
-def price(layer: EvolvedAttention, n: int = 1024) -> Table:
-    """All depths at length n, by the paper's equation and by sharing its exponentials: same numbers, other times."""
+def timings(layer: EvolvedAttention, n: int = 1024) -> Table:
+    """All depths at length n by each backend: time, and difference to the paper's equation."""
     x = torch.randn(1, n, layer.hidden_size)
 
     def run(backend: str) -> tuple[torch.Tensor, float]:
@@ -61,7 +61,7 @@ def price(layer: EvolvedAttention, n: int = 1024) -> Table:
 
     results = {backend: run(backend) for backend in ("literal", "once", "fused", "linear")}
     expected, slow = results["literal"]
-    found = Table(title=f"The same six depths at {n} tokens")
+    found = Table(title=f"Six depths at {n} tokens")
     for column in ("backend", "milliseconds", "speed", "largest difference"):
         found.add_column(column, justify="right")
     for backend, (y, seconds) in results.items():
@@ -98,15 +98,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sentence", nargs="?", default=SENTENCE)
     parser.add_argument("--output", type=Path, default=Path("demo"))
-    given = parser.parse_args()
-    words = given.sentence.split()
+    arguments = parser.parse_args()
+    words = arguments.sentence.split()
     if len(words) < 2:
-        parser.error("give a sentence of at least two words")
+        parser.error("the sentence needs at least two words")
     layer, matrices, drift = evolve(words)
     console = Console()
     console.print(table(matrices, drift))
-    console.print(price(layer))
-    path = given.output / "evolution.png"
+    console.print(timings(layer))
+    path = arguments.output / "evolution.png"
     picture(words, matrices, drift, path)
     console.print(f"wrote {path}")
 

@@ -1,4 +1,4 @@
-"""How the error of the `linear` backend falls as it gets more random features: a table and a plot.
+"""Error of the `linear` backend against its number of random features: a table and a plot.
 
 python examples/features.py [--output FOLDER]
 """
@@ -19,11 +19,11 @@ from transevolve import EvolvedAttention
 from transevolve.evolution.backends import Settings
 
 FEATURES = [8, 16, 32, 64, 128, 256, 512]
-SCALES = {"scores of a fresh model": 1.0, "a quarter as large": 0.25, "a tenth as large": 0.1}
+SCALES = {"scores of a new model": 1.0, "scores / 4": 0.25, "scores / 10": 0.1}
 
 
 def error(features: int, scale: float, n: int = 256, draws: int = 4) -> float:
-    """Root mean square difference of attention outputs from `literal`, relative to their size, over several draws."""
+    """Relative root mean square error of attention outputs to `literal`, mean over depths and draws."""
     errors = []
     for seed in range(draws):
         torch.manual_seed(0)
@@ -43,26 +43,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo"))
     parser.add_argument("--features", type=int, nargs="+", default=FEATURES)
-    given = parser.parse_args()
-    errors = {name: [error(m, scale) for m in given.features] for name, scale in SCALES.items()}
+    arguments = parser.parse_args()
+    errors = {name: [error(m, scale) for m in arguments.features] for name, scale in SCALES.items()}
     table = Table(title="Relative error of `linear` against `literal`, mean over depths and draws")
-    for column in ("features a head", *errors):
+    for column in ("features per head", *errors):
         table.add_column(column, justify="right")
-    for i, m in enumerate(given.features):
+    for i, m in enumerate(arguments.features):
         table.add_row(str(m), *(f"{values[i]:.3f}" for values in errors.values()))
     Console().print(table)
-    given.output.mkdir(parents=True, exist_ok=True)
-    (given.output / "linear-error.json").write_text(json.dumps({"features": given.features, "error": errors}, indent=1))
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "linear-error.json").write_text(
+        json.dumps({"features": arguments.features, "error": errors}, indent=1)
+    )
     figure, axes = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
     for name, values in errors.items():
-        axes.plot(given.features, values, marker="o", label=name)
-    axes.set(xscale="log", yscale="log", xlabel="random features a head", ylabel="relative error", title=table.title)
-    axes.set_xticks(given.features, labels=[str(m) for m in given.features])
+        axes.plot(arguments.features, values, marker="o", label=name)
+    axes.set(xscale="log", yscale="log", xlabel="random features per head", ylabel="relative error", title=table.title)
+    axes.set_xticks(arguments.features, labels=[str(m) for m in arguments.features])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(given.output / "linear-error.png", dpi=120)
-    print(f"wrote {given.output / 'linear-error.png'}")
+    figure.savefig(arguments.output / "linear-error.png", dpi=120)
+    print(f"wrote {arguments.output / 'linear-error.png'}")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,27 @@
-"""Benchmarks: what is measured, how it is summed up, how it stops and continues."""
+"""Benchmarks: what is measured, how it is summarised, how it stops and resumes."""
 
 import json
+import os
+import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from torch.optim import SGD
 
 from transevolve.bench.budget import largest_batch
+from transevolve.bench.cell import Cell, load, random_inputs
 from transevolve.bench.options import BenchOptions
+from transevolve.bench.plot import plot
 from transevolve.bench.results import Row
 from transevolve.bench.speed import SpeedOptions
-from transevolve.bench.summary import Yardstick, memory_ratio, speed_ratio, spread, yardsticks
+from transevolve.bench.summary import Baseline, memory_ratio, speed_ratio, spread, tokens_per_second, transformers
 from transevolve.bench.systems import backend_at, build_model, feature_count, parse_spec
 from transevolve.cli import main
+from transevolve.commands import doctor
+from transevolve.core.machine import OPENMP_VARIABLES, cpu_flags
 from transevolve.core.peak_memory import parse_bytes
+from transevolve.training.optimizer import OPTIMIZERS
 
 TINY = ["--vocab", "100", "--threads", "1", "--mode", "forward"]
 SPEED = ["bench", "speed", *TINY, "--repeats", "3", "--warmup", "1", "--batch", "1"]
@@ -40,14 +49,20 @@ def test_speed_writes_every_repeat_a_table_and_a_plot(tmp_path, capsys):
     assert "tokens/s" in capsys.readouterr().out
 
 
-def test_a_table_says_what_was_told_to_the_allocator(tmp_path, monkeypatch):
+def test_a_table_names_the_environment_that_numbers_depend_on(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith(OPENMP_VARIABLES)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1234567")
     speed = [*SPEED, "--systems", "transformer", "--lengths", "8", "--output", str(tmp_path)]
     assert main(speed) == 0
     assert "- allocator: `MALLOC_TRIM_THRESHOLD_=1234567`" in (tmp_path / "speed.md").read_text()
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
     assert main([*speed, "--restart"]) == 0
-    assert "MALLOC_TRIM" not in (tmp_path / "speed.md").read_text()
+    page = (tmp_path / "speed.md").read_text()
+    assert "MALLOC_TRIM" not in page
+    assert "- OpenMP: `OMP_WAIT_POLICY=PASSIVE`" in page
+    assert f"- cpu flags: `{cpu_flags()}`" in page
 
 
 def test_a_training_step_is_measured_too(tmp_path):
@@ -58,7 +73,16 @@ def test_a_training_step_is_measured_too(tmp_path):
     assert len(only["seconds"]) == 3
 
 
-def test_the_same_command_continues_where_it_stopped(tmp_path, capsys):
+def test_a_training_step_uses_the_optimizer_of_training(monkeypatch):
+    built = []
+    monkeypatch.setitem(OPTIMIZERS, "adamw", lambda groups, options: built.append(SGD(groups, lr=1.0)) or built[-1])
+    spec = parse_spec("fullFF-1", "small")
+    cell = Cell.of(spec, BenchOptions(vocab=20), 4, 1)
+    load(cell, spec).step(random_inputs(cell, 1, 4))
+    assert [group["lr"] for group in built[0].param_groups] == [1e-4, 1e-4]
+
+
+def test_the_same_command_resumes_where_it_stopped(tmp_path, capsys):
     command = [*SPEED, "--systems", "transformer", "--lengths", "8", "16", "--output", str(tmp_path)]
     assert main(command) == 0
     path = tmp_path / "speed.json"
@@ -72,7 +96,61 @@ def test_the_same_command_continues_where_it_stopped(tmp_path, capsys):
     assert rows_of(path)[0] == finished
 
 
-def test_other_settings_are_an_error_until_told_to_restart(tmp_path, capsys):
+DECODE = ["bench", "decode", "--systems", "fullFF-1", "marian", "--size", "small", "--vocab", "50", "--threads", "1"]
+DECODE += ["--batch", "1", "--beams", "2", "--new_tokens", "3", "--source_length", "4", "--repeats", "2"]
+
+
+def test_decoding_writes_a_table_and_a_plot_and_resumes(tmp_path, capsys):
+    command = [*DECODE, "--output", str(tmp_path)]
+    assert main(command) == 0
+    path = tmp_path / "decode.json"
+    rows = rows_of(path)
+    assert [(r["system"], r["way"]) for r in rows] == [
+        ("fullFF-1", "generate"),
+        ("fullFF-1", "uncached"),
+        ("fullFF-1", "beam"),
+        ("marian", "generate"),
+        ("marian", "beam"),
+    ]
+    assert [len(r["seconds"]) for r in rows] == [2, 1, 2, 2, 2]
+    page = (tmp_path / "decode.md").read_text()
+    for expected in ("- machine:", "- cpu flags:", "- OpenMP:", "- allocator:", "| speed / marian generate |"):
+        assert expected in page
+    assert (tmp_path / "decode.png").stat().st_size > 1000
+    assert main(command) == 0
+    assert "already measured" in capsys.readouterr().err
+    assert rows_of(path) == rows
+
+    stopped = json.loads(path.read_text())
+    for row in stopped["rows"]:
+        row["seconds"], row["cpu_seconds"] = row["seconds"][:1], row["cpu_seconds"][:1]
+    path.write_text(json.dumps(stopped))
+    assert main(command) == 0
+    assert [len(r["seconds"]) for r in rows_of(path)] == [2, 1, 2, 2, 2]
+    assert [r["seconds"][0] for r in rows_of(path)] == [r["seconds"][0] for r in rows]
+    assert "round 1 of 2" not in capsys.readouterr().err
+    assert main([*command, "--seed", "1"]) == 2
+    assert "seed was 0, is 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"settings": {}, "rows": [{"system": 1}]}'])
+def test_a_file_that_is_no_benchmark_is_kept(content, tmp_path, capsys):
+    (tmp_path / "decode.json").write_text(content)
+    assert main([*DECODE, "--output", str(tmp_path)]) == 2
+    complaint = capsys.readouterr().err
+    assert "--restart overwrites it" in complaint
+    assert complaint.count("\n") == 1
+    assert (tmp_path / "decode.json").read_text() == content
+
+
+def test_a_system_named_like_markup_is_plotted(tmp_path):
+    rows = [row("a$^$b", [1.0]), row("[/x]", [2.0]), replace(row("a$^$b", [1.0]), length=128)]
+    for shown in (rows, rows[:2]):
+        plot(tmp_path / "plot.png", "a $^$ title", shown, tokens_per_second, "tokens per second")
+        assert (tmp_path / "plot.png").stat().st_size > 1000
+
+
+def test_other_settings_are_an_error_without_restart(tmp_path, capsys):
     command = [*SPEED, "--systems", "transformer", "--lengths", "8", "--output", str(tmp_path)]
     assert main(command) == 0
     assert main([*command, "--seed", "1"]) == 2
@@ -82,7 +160,7 @@ def test_other_settings_are_an_error_until_told_to_restart(tmp_path, capsys):
     assert main([*command, "--seed", "1", "--restart"]) == 0
 
 
-def test_what_does_not_fit_says_so_and_the_run_goes_on(tmp_path):
+def test_a_system_that_does_not_fit_is_noted_and_the_run_continues(tmp_path):
     too_long = 2**17  # attention matrices of 550 GB
     arguments = ["--systems", "transformer-eager", "--lengths", str(too_long), "8", "--warmup", "0"]
     assert main([*SPEED, *arguments, "--output", str(tmp_path)]) == 0
@@ -92,7 +170,7 @@ def test_what_does_not_fit_says_so_and_the_run_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--systems", "tranformer"], "unknown system 'tranformer'; did you mean 'transformer'?"),
         (["--systems", "fullFF-1:litteral"], "did you mean 'literal'?"),
@@ -101,20 +179,20 @@ def test_what_does_not_fit_says_so_and_the_run_goes_on(tmp_path):
         (["--systems", "transformer:once"], "only TransEvolve takes a backend"),
         (["--systems", "transformer", "transformer"], "lists transformer twice"),
         (["--batch", "many"], "--batch must be a number, tokens:N or max, got 'many'"),
-        (["--batch", "max"], "--batch max needs a budget"),
+        (["--batch", "max"], "--batch max needs a memory budget"),
         (["--memory", "lots"], "--memory must be a size such as 4GB"),
         (["--device", "cuda:99"], "no device 'cuda:99' here"),
         (["--lengths", "0"], "--lengths must be at least 1"),
         (["--repeats", "0"], "--repeats must be at least 1"),
     ],
 )
-def test_mistakes_are_told_before_anything_runs(arguments, told, tmp_path, capsys):
+def test_mistakes_are_found_before_anything_runs(arguments, message, tmp_path, capsys):
     assert main(["bench", "speed", "--output", str(tmp_path / "none"), *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 
-def test_memory_is_measured_in_a_process_of_its_own_and_over_budget_is_noted(tmp_path):
+def test_memory_is_measured_in_its_own_process_and_over_budget_is_noted(tmp_path):
     arguments = ["--systems", "transformer-eager", "--lengths", "512", "--batch", "2", "--memory", "5MB"]
     assert main(["bench", "memory", *TINY, *arguments, "--output", str(tmp_path)]) == 0
     (only,) = rows_of(tmp_path / "memory.json")
@@ -154,16 +232,16 @@ def test_ratios_are_of_tokens_whatever_the_batches():
     assert memory_ratio(heavy, light) == 4.0
 
 
-def test_a_yardstick_is_of_the_same_size_and_ran():
+def test_a_baseline_is_of_the_same_size_and_ran():
     small, base = row("transformer", [1.0]), row("transformer@base", [2.0], size="base")
     mine = row("fullFF-1:once@base", [1.0], size="base")
-    own, larger = Yardstick("sdpa", "transformer"), Yardstick("sdpa@base", "transformer", "base")
+    own, larger = Baseline("sdpa", "transformer"), Baseline("sdpa@base", "transformer", "base")
     assert own.find(mine, [small, base]) is base
     assert own.find(mine, [small, replace(base, note="does not fit")]) is None
     assert larger.find(small, [small, base]) is base
     assert own.find(small, [small, base]) is small
-    assert [y.label for y in yardsticks([small, base])] == ["eager", "sdpa", "sdpa@base"]
-    assert [y.label for y in yardsticks([small])] == ["eager", "sdpa"]
+    assert [b.label for b in transformers([small, base])] == ["eager", "sdpa", "sdpa@base"]
+    assert [b.label for b in transformers([small])] == ["eager", "sdpa"]
 
 
 def test_spread_is_the_median_and_the_quartiles():
@@ -212,3 +290,29 @@ def test_a_row_names_what_auto_chose():
 
 def test_defaults_are_valid():
     assert [spec.size for spec in SpeedOptions().specs()] == ["small"] * 4
+
+
+def test_doctor_names_what_speed_depends_on(monkeypatch, capsys):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1234567")
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    for expected in (*cpu_flags().split(), "OMP_WAIT_POLICY=PASSIVE", "MALLOC_TRIM_THRESHOLD_=1234567", "threads"):
+        assert expected in shown
+
+
+def test_doctor_advises_only_options_that_exist(tmp_path, monkeypatch, capsys):
+    """Every condition at once: no memory, no disk, no GPU, no compiler, a folder that cannot be written."""
+    monkeypatch.setattr(doctor, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: SimpleNamespace(free=1, total=2))
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setattr(doctor.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    monkeypatch.setattr(doctor.torch.cuda, "device_count", lambda: 0)
+    assert main(["doctor"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    commands = re.findall(r"`transevolve ([a-z ]+?) (--[\w.]+)[^`]*`", shown)
+    assert len(commands) == len(re.findall(r"--\w", shown)) >= 6
+    for command, option in commands:
+        assert main([*command.split(), "--help"]) == 0
+        assert option in capsys.readouterr().out

@@ -1,23 +1,36 @@
-"""`transevolve export`: every format read back, with the numbers of the run's own model."""
+"""`transevolve export`: every format read back, with the same numbers as the model of the run."""
 
+import ast
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
 import torch
 from huggingface_hub import ModelCard
+from markdown_it import MarkdownIt
+from ruamel.yaml import YAML
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from test_explain import NASTY, another, as_run, train_tiny
-from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration
+from transevolve import (
+    TransEvolveConfig,
+    TransEvolveForConditionalGeneration,
+    TransEvolveForSequenceClassification,
+)
 from transevolve.cli import main
+from transevolve.config.recipe import Recipe
 from transevolve.export import classifier
+from transevolve.export.card import model_card
 from transevolve.export.classifier import load_logits, sample
 from transevolve.export.onnx import load_onnx
 from transevolve.export.program import load_program
 from transevolve.export.timing import Timing, table
 from transevolve.inference import load as load_run
+from transevolve.kinds import KINDS
+from transevolve.runs import storage
+from transevolve.runs.storage import checksum
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 needs_onnx = pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="needs the export extra")
@@ -46,9 +59,9 @@ def require_same(expected, found) -> None:
 def test_onnx(run, tmp_path, capsys):
     output = tmp_path / "onnx"
     assert main(["export", str(run), "--format", "onnx", "--output", str(output), "--rounds", "2"]) == 0
-    told = capsys.readouterr().out
+    shown = capsys.readouterr().out
     for words in ("checked in onnxruntime", "largest difference", "speed of onnxruntime / torch", "256"):
-        assert words in told
+        assert words in shown
     require_same(load_logits(run), load_onnx(output / "model.onnx"))
     assert {path.name for path in output.iterdir()} >= {"model.onnx", "config.json", "tokenizer.json", "export.json"}
     record = json.loads((output / "export.json").read_text())
@@ -92,7 +105,7 @@ def test_hugging_face_folder(run, tmp_path):
     assert [row["score"] for row in found] == pytest.approx([p.probability for p in expected], abs=1e-5)
 
 
-def test_the_card_tells_the_runs_facts(run, tmp_path):
+def test_the_card_holds_the_facts_of_the_run(run, tmp_path):
     assert main(["export", str(run), "--format", "hf", "--output", str(tmp_path / "my-model")]) == 0
     card = ModelCard.load(tmp_path / "my-model" / "README.md")
     result = json.loads((run / "results.json").read_text())
@@ -100,20 +113,82 @@ def test_the_card_tells_the_runs_facts(run, tmp_path):
     assert card.data.pipeline_tag == "text-classification"
     metrics = {found.metric_name: found.metric_value for found in card.data.eval_results}
     assert metrics["validation accuracy"] == result["validation"]["accuracy"]
-    for told in (f"{result['parameters']:,} parameters", NASTY, "block_depth: 2", result["selected_on"]):
-        assert told in card.text
+    facts = (f"{result['parameters']:,} parameters", NASTY, "block_depth: 2", result["selected_on"])
+    for expected in (*facts, "pip install transevolve", "Apache-2.0"):
+        assert expected in card.text
+    assert str(run.parent) not in card.content
+    assert "path: rows.csv" in card.text
+
+
+def test_the_licence_of_the_weights_is_the_users_choice(run, tmp_path):
+    command = ["export", str(run), "--format", "hf", "--output", str(tmp_path / "out"), "--overwrite"]
+    for license, options in (("unknown", []), ("mit", ["--license", "mit"])):
+        assert main([*command, *options]) == 0
+        assert ModelCard.load(tmp_path / "out" / "README.md").data.license == license
+
+
+NAME = 'a`b"c [d](e) | <script>'
+HOSTILE = ["`", "``` x", "a\n\n# heading", "[x](javascript:y)", "</details><script>", "*b* _c_", "| a |"]
+
+
+@pytest.mark.parametrize("translates", [True, False])
+def test_names_and_labels_do_not_break_the_card(translates):
+    recipe = Recipe()
+    recipe.data.path, recipe.data.label = "/home/me/secret/rows.csv", "# 1e3"
+    command = "transevolve train --data.path=/home/me/secret/rows.csv --output 'C:\\Users\\me\\run' --data.text '~/x'"
+    result = {
+        "selected_by": "*", "selected_on": "<b>", "validation": {"a|b": 0.5}, "machine": {"cpu": "<b>"},
+        "seconds": 1.0, "command": command,
+    }  # fmt: skip
+    kind = KINDS["translation" if translates else "classification"]
+    page = model_card(NAME, recipe, result, kind, TransEvolveConfig(id2label=dict(enumerate(HOSTILE))))
+    tokens = MarkdownIt("commonmark").enable("table").parse(page.split("---\n", 2)[2])
+    flat = [inner for token in tokens for inner in (token, *(token.children or []))]
+    assert not [token.content for token in flat if token.type.startswith("html")]
+    assert {token.attrs["href"] for token in flat if token.type == "link_open"} == {"https://arxiv.org/abs/2109.15142"}
+    headings = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "heading_open"]
+    assert headings[1:] == ["Use", "Results", "Training", "Recipe", "Licence"]
+    spans = {token.content for token in flat if token.type == "code_inline"}
+    assert translates or spans >= {" ".join(label.split()) for label in HOSTILE}
+    for wrong in ("secret", "Users", "~/x"):
+        assert wrong not in page
+    front = YAML(typ="safe").load(page.split("---\n", 2)[1])
+    assert front["model-index"][0]["name"] == NAME
+    snippet = re.search(r"```python\n(.*?)\n```", page, re.DOTALL)
+    assert snippet is not None
+    ast.parse(snippet[1])
+
+
+@pytest.mark.parametrize("format", ["hf", "torch-export"])
+def test_a_run_is_hashed_once(format, run, tmp_path, monkeypatch):
+    hashed = []
+    monkeypatch.setattr(storage, "checksum", lambda path: hashed.append(path.name) or checksum(path))
+    assert main(["export", str(run), "--format", format, "--output", str(tmp_path / "out"), "--rounds", "0"]) == 0
+    assert hashed.count("model.safetensors") == 1
+
+
+def test_export_keeps_the_features_drawn_in_training(run, tmp_path):
+    """Features redrawn in training are a function of the passes counted in the checkpoint."""
+    config = TransEvolveConfig.from_pretrained(run, attention="linear", feature_redraw_interval=2)
+    model = TransEvolveForSequenceClassification(config)
+    for name, buffer in model.named_buffers():
+        if name.endswith("passes"):
+            buffer.fill_(7)
+    folder = as_run(tmp_path / "run", model, run)
+    assert main(["export", str(folder), "--format", "torch-export", "--rounds", "0"]) == 0
+    require_same(load_logits(folder), load_program(folder / "torch-export" / "model.pt2"))
 
 
 def test_a_run_without_results_has_a_card_that_says_so(run, tmp_path):
     folder = another(tmp_path / "run", run)
     assert main(["export", str(folder), "--format", "hf"]) == 0
-    assert "nothing was recorded" in (folder / "hf" / "README.md").read_text()
+    assert "No results were recorded" in (folder / "hf" / "README.md").read_text()
 
 
 def test_translation_goes_to_hugging_face_only(translation, capsys):
     for format in ("onnx", "torch-export"):
         assert main(["export", str(translation), "--format", format]) == 2
-        assert f"{format} is for classifiers; --format hf exports it whole" in capsys.readouterr().err
+        assert f"which {format} cannot hold; --format hf exports it" in capsys.readouterr().err
     assert main(["export", str(translation), "--format", "hf"]) == 0
     model = AutoModelForSeq2SeqLM.from_pretrained(translation / "hf")
     AutoTokenizer.from_pretrained(translation / "hf")
@@ -121,7 +196,7 @@ def test_translation_goes_to_hugging_face_only(translation, capsys):
     assert "pipeline_tag: translation" in (translation / "hf" / "README.md").read_text()
 
 
-def test_what_differs_is_not_written(run, tmp_path, monkeypatch, capsys):
+def test_an_export_that_differs_is_not_written(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(classifier, "TOLERANCE", -1.0)
     assert main(["export", str(run), "--format", "hf", "--output", str(tmp_path / "out")]) == 2
     assert "it was not written" in capsys.readouterr().err
@@ -131,9 +206,9 @@ def test_what_differs_is_not_written(run, tmp_path, monkeypatch, capsys):
 def test_missing_packages_are_named_with_the_command(run, monkeypatch, capsys):
     monkeypatch.setattr("transevolve.export.onnx.find_spec", lambda name: None)
     assert main(["export", str(run), "--format", "onnx"]) == 2
-    told = capsys.readouterr().err
-    assert "pip install 'transevolve[export]'" in told
-    assert told.count("\n") == 1
+    complaint = capsys.readouterr().err
+    assert "pip install 'transevolve[export]'" in complaint
+    assert complaint.count("\n") == 1
 
 
 def test_speed_is_a_ratio_of_medians():
@@ -142,7 +217,7 @@ def test_speed_is_a_ratio_of_medians():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--format", "onnxx"], "--format: 'onnxx' is not 'onnx' or 'torch-export' or 'hf'; did you mean 'onnx'?"),
         ([], "arguments are required: format"),
@@ -155,14 +230,14 @@ def test_speed_is_a_ratio_of_medians():
         (["--format", "hf", "--output", "{run}/config.json"], "is a file: choose a folder"),
     ],
 )
-def test_mistakes_are_one_line(arguments, told, run, capsys):
+def test_mistakes_are_one_line(arguments, message, run, capsys):
     assert main(["export", str(run), *(word.format(run=run) for word in arguments)]) == 2
     complaint = capsys.readouterr().err
-    assert told in complaint
+    assert message in complaint
     assert complaint.count("\n") == 1
 
 
 @pytest.mark.parametrize("format", ["onnx", "torch-export", "hf"])
-def test_a_folder_that_is_no_run(format, tmp_path, capsys):
+def test_a_folder_that_is_not_a_run(format, tmp_path, capsys):
     assert main(["export", str(tmp_path / "nowhere"), "--format", format]) == 2
     assert capsys.readouterr().err.count("\n") == 1

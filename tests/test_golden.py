@@ -19,7 +19,7 @@ from transevolve.evolution.rotation import rotation_pair
 from transevolve.models.embedding import sinusoidal_positions
 from transevolve.models.loss import smoothed_cross_entropy
 from transevolve.models.reference import encoder_of
-from transevolve.training.schedule import paper_learning_rate
+from transevolve.training.optimizer import paper_learning_rate
 
 SEEDED = ["seeded_classifier_full_2x3", "seeded_classifier_random_1x6", "seeded_seq2seq_full_1x6"]
 LARGE = ["small_classifier_full_2x2", "small_seq2seq_full_1x2"]

@@ -13,6 +13,7 @@ from transevolve.reporting.report import results
 from transevolve.reporting.runs import RunFacts, differences, read_run
 
 SPEED = Path(__file__).parents[1] / "results" / "speed" / "train.json"
+DECODE = Path(__file__).parents[1] / "results" / "decode" / "decode.json"
 MEMORY = Path(__file__).parents[1] / "results" / "memory" / "train.json"
 
 
@@ -76,13 +77,10 @@ def test_benchmarks(tmp_path):
         assert told in page
 
 
-def test_any_other_benchmark_is_a_table(tmp_path):
-    decode = tmp_path / "decode.json"
-    rows = [{"system": "fullFF-1", "way": "cached", "seconds": [1.0, 2.0, 4.0], "note": None}]
-    decode.write_text(json.dumps({"settings": {"benchmark": "decode"}, "header": {"machine": "here"}, "rows": rows}))
-    page = report(tmp_path, decode)
-    for told in ("Benchmark: decode", "cached", '<td class="number">2</td>', "machine: here"):
-        assert told in page
+def test_a_decoding_benchmark_has_a_table_and_a_plot(tmp_path):
+    page = report(tmp_path, DECODE)
+    for expected in ("Benchmark: decode", "speed / marian generate", "uncached", "machine: AMD", "data:image/png"):
+        assert expected in page
 
 
 def facts(name: str, accuracy: float, **settings) -> RunFacts:

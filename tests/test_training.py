@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from training_support import counted_checksums, losses, metrics, result, train, training_of, weights, write_csv
 from transevolve.cli import main
-from transevolve.training.schedule import paper_learning_rate
+from transevolve.training.optimizer import paper_learning_rate
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,1 @@
-"""Systems side by side on this machine: how fast they are and how much memory they need."""
+"""Benchmarks of speed, memory and decoding, side by side on this machine."""

@@ -1,4 +1,4 @@
-"""Which batch a memory budget allows, found by measuring, before anything is timed."""
+"""The batch size that a memory budget allows, found by measuring before anything is timed."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from .systems import Spec, backend_at
 
 
 def planned_row(spec: Spec, options: BenchOptions, length: int, *, probe: bool) -> Row:
-    """A row with its batch; probed for memory if asked to or if there is a budget, and noted if it does not fit."""
+    """A row with its batch size. Memory is measured if `probe` or if there is a budget; a note says if it is over."""
     row = Row(spec.text, spec.backend, spec.size, length)
     budget = options.budget()
     peaks: dict[int, Peak] = {}
@@ -41,10 +41,10 @@ def _fill(row: Row, peak: Peak, budget: int | None) -> None:
 
 
 def largest_batch(peak: Callable[[int], int | None], budget: int) -> int:
-    """The largest batch whose peak is within the budget, 0 if none is; `peak` is None where a batch cannot run at all.
+    """The largest batch size whose peak is within the budget, or 0; `peak` returns None if a batch cannot run.
 
-    Peaks lie close to a line in the batch: a guess is where the line through the last two meets the budget, and every
-    third is the middle. A batch that cannot run counts as twice too much.
+    Peaks are almost linear in the batch size: a guess is where the line through the last two meets the budget, and
+    every third guess bisects. A batch that cannot run counts as twice the budget.
     """
     first = peak(1)
     if first is None or first > budget:

@@ -1,4 +1,4 @@
-"""One cell of a benchmark: a system at one length and batch, and the step that is measured."""
+"""One cell of a benchmark: a system at one length and batch size, and the step that is measured."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,15 +7,18 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from ..config.recipe import TrainingOptions
+from ..training.optimizer import build_optimizer, build_schedule
 from .options import BenchOptions
 from .systems import NUM_LABELS, Spec, build_model, feature_count
 
 Inputs = dict[str, Tensor]
+TRAINING = TrainingOptions(schedule="constant", learning_rate=1e-4, warmup=1)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Everything that defines a step; plain values, so that another process can be handed it."""
+    """Everything that defines a step, in plain values that can be sent to another process."""
 
     system: str
     size: str
@@ -36,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Workload:
-    """A model and its step; `step(inputs)` leaves no gradients behind."""
+    """A model and its step, which leaves no gradients behind."""
 
     model: PreTrainedModel
     step: Callable[[Inputs], None]
@@ -45,16 +48,18 @@ class Workload:
 
 
 def load(cell: Cell, spec: Spec) -> Workload:
-    """Builds the cell's model. A training step is forward with labels, backward, Adam; a forward step no gradients."""
+    """Builds the model and its step: a training step, or a forward pass without gradients."""
     torch.manual_seed(cell.seed)
-    model = build_model(spec, length=cell.length, vocab=cell.vocab, features=cell.features).to(cell.device)
+    model = build_model(spec, length=cell.length, vocab=cell.vocab, features=cell.features)
+    model.to(cell.device)  # pyright: ignore[reportArgumentType]
     step = _training_step(model) if cell.mode == "train" else _forward_step(model)
-    return Workload(model, step, sum(p.numel() for p in model.parameters()), feature_count(model, spec))
+    return Workload(model, step, model.num_parameters(), feature_count(model, spec))
 
 
 def _training_step(model: PreTrainedModel) -> Callable[[Inputs], None]:
     model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    optimizer = build_optimizer(model.parameters(), TRAINING)
+    build_schedule(optimizer, TRAINING, total=1, hidden_size=model.config.hidden_size)
 
     def step(inputs: Inputs) -> None:
         model(**inputs).loss.backward()
@@ -80,11 +85,3 @@ def random_inputs(cell: Cell, batch: int, length: int) -> Inputs:
     ids = torch.randint(cell.vocab, (batch, length), generator=generator)
     labels = torch.randint(NUM_LABELS, (batch,), generator=generator)
     return {"input_ids": ids.to(cell.device), "labels": labels.to(cell.device)}
-
-
-def why_failed(error: Exception) -> str:
-    """A row's note: whether memory ran out, or what else went wrong."""
-    message = " ".join(str(error).split())
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in message:
-        return "does not fit in memory"
-    return f"failed: {type(error).__name__}: {message[:200]}"

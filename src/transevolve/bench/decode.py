@@ -1,16 +1,12 @@
-"""How fast translation decodes: TransEvolve and a Marian Transformer of the same shape, interleaved in one run.
+"""Speed of translation: TransEvolve and a Marian Transformer of the same shape, in turns.
 
 Weights are random and no model has an end token, so that all decode the same number of tokens.
 """
 
-import gc
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -18,98 +14,72 @@ from torch import Tensor
 from transformers import EncoderDecoderCache, MarianConfig, MarianMTModel, PreTrainedModel
 
 from ..core.errors import suggestion
-from ..core.machine import allocator, commit, cpu_threads, device_name, load_average, versions
+from ..core.machine import allocations_that_fail, commit, cpu_threads
 from ..decoding import generate_beams
 from ..models.cache import TransEvolveCache
 from ..models.config import TransEvolveConfig
 from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
 from ..models.settings import SIZES, VARIANTS
-from .options import check_device
-from .results import NOT_SETTINGS, Results, Row, command_line
-from .summary import Spread, speed_ratio, spread
-from .systems import parse_spec
+from .options import RunOptions
+from .results import Results, Row, open_results
+from .rounds import Lane, attempt, missing_repeats, run_rounds
+from .speed import warn_if_busy
+from .systems import Spec, parse_spec
 
 MARIAN = "marian"
 LAYERS = 6
 WAYS = {
     "generate": "Hugging Face's generate, with a cache",
-    "uncached": "Hugging Face's generate, the whole prefix anew for each token",
+    "uncached": "Hugging Face's generate, which computes the whole prefix again for each token",
     "beam": "the beam search of transevolve.decoding",
 }
 Way = Literal["generate", "uncached", "beam"]
 
 
 @dataclass(frozen=True)
-class DecodeOptions:
-    """How fast translation decodes, side by side.
+class DecodeOptions(RunOptions):
+    """Speed of translation, side by side.
 
     Args:
         systems: VARIANT or VARIANT:BACKEND for TransEvolve; marian for the Transformer of Hugging Face.
-        ways: generate (with a cache), uncached (TransEvolve only) and beam (our own loop).
         size: The paper's size.
-        vocab: Vocabulary size.
-        batch: Sentences.
-        beams: Beams of each.
-        new_tokens: Tokens decoded of each.
-        source_length: Tokens of each source.
-        repeats: Measured runs of each system and way.
-        uncached_repeats: The same for the uncached way, which takes many times as long.
-        threads: CPU threads; PyTorch's own choice if not given.
-        device: Where to run: cpu, cuda, cuda:1 ...
-        seed: Of weights and sources.
-        output: Folder for the table and the raw numbers.
-        name: File name in that folder.
-        restart: Drop what an earlier run left there.
+        ways: generate (with a cache), uncached (TransEvolve only) and beam (the beam search of this package).
+        batch: Number of sentences.
+        beams: Beams per sentence.
+        new_tokens: Tokens to decode per sentence.
+        source_length: Tokens of each source sentence.
+        repeats: Timed runs of each system and way.
+        uncached_repeats: Timed runs of `uncached`, which takes many times longer.
     """
 
     systems: list[str] = field(default_factory=lambda: ["fullFF-1", "fullFF-2", "randomFF-1", MARIAN])
-    ways: list[Way] = field(default_factory=lambda: ["generate", "uncached", "beam"])
     size: Literal["small", "base"] = "base"
     vocab: int = 32000
+    ways: list[Way] = field(default_factory=lambda: ["generate", "uncached", "beam"])
     batch: int = 32
     beams: int = 4
     new_tokens: int = 60
     source_length: int = 60
     repeats: int = 5
     uncached_repeats: int = 1
-    threads: int | None = None
-    device: str = "cpu"
-    seed: int = 0
-    output: str = "bench"
-    name: str | None = None
-    restart: bool = False
 
     def __post_init__(self):
-        numbers = ("batch", "beams", "new_tokens", "source_length", "repeats", "uncached_repeats", "threads")
-        for name in numbers:
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
+        super().__post_init__()
+        self.require_positive("batch", "beams", "new_tokens", "source_length", "repeats", "uncached_repeats")
+        self.require_unique("ways")
         if self.vocab < 2 * self.beams:
             raise ValueError(f"--vocab must be at least twice --beams, got {self.vocab}")
-        for text in self.systems:
-            self._check_system(text)
-        check_device(self.device)
 
-    def _check_system(self, text: str) -> None:
-        if text == MARIAN:
-            return
-        if text.partition(":")[0] not in VARIANTS or "@" in text:
-            raise ValueError(f"cannot translate with {text!r}" + suggestion(text, [*VARIANTS, MARIAN]))
-        parse_spec(text, self.size)
-
-    @property
-    def path(self) -> Path:
-        return Path(self.output) / f"{self.name or 'decode'}.json"
+    def specs(self) -> list[Spec]:
+        return [_parse_translator(text, self.size) for text in self.systems]
 
 
-@dataclass
-class DecodeRow(Row):
-    """One system decoding in one way; `length` counts the tokens decoded."""
-
-    way: str = ""
-    cpu_seconds: list[float] = field(default_factory=list)
-    self_bytes: int | None = None
-    cross_bytes: int | None = None
+def _parse_translator(text: str, size: str) -> Spec:
+    if text == MARIAN:
+        return Spec(text, text, "sdpa", size)
+    if text.partition(":")[0] not in VARIANTS or "@" in text:
+        raise ValueError(f"cannot translate with {text!r}" + suggestion(text, [*VARIANTS, MARIAN]))
+    return parse_spec(text, size)
 
 
 def build(text: str, options: DecodeOptions) -> PreTrainedModel:
@@ -123,7 +93,8 @@ def build(text: str, options: DecodeOptions) -> PreTrainedModel:
             spec.name, size=spec.size, vocab_size=options.vocab, attention=spec.backend, eos_token_id=None
         )
         model = TransEvolveForConditionalGeneration(config)
-    return model.eval().to(options.device)
+    model.to(options.device)  # pyright: ignore[reportArgumentType]
+    return model.eval()
 
 
 def marian_config(options: DecodeOptions) -> MarianConfig:
@@ -150,22 +121,22 @@ def marian_config(options: DecodeOptions) -> MarianConfig:
 
 
 def decode(model: PreTrainedModel, way: str, source: Tensor, beams: int, new_tokens: int) -> Any:
-    """Decodes `new_tokens` tokens of every sentence; what `generate` returns, the cache in it."""
-    own = {"use_cache": way != "uncached"}
+    """Decodes `new_tokens` tokens of every sentence; returns the output of `generate`, which holds the cache."""
+    keywords: dict[str, Any] = {"use_cache": way != "uncached"}
     if way == "beam":
-        own = {"custom_generate": generate_beams, "extra_length": new_tokens}
-    return model.generate(  # pyright: ignore[reportAttributeAccessIssue]
+        keywords = {"custom_generate": generate_beams, "extra_length": new_tokens}
+    return model.generate(  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
         source,
         attention_mask=torch.ones_like(source),
         num_beams=beams,
         max_new_tokens=new_tokens,
         return_dict_in_generate=True,
-        **own,
+        **keywords,
     )
 
 
 def cache_bytes(cache: Any) -> tuple[int | None, int | None]:
-    """Bytes of the target's past and of the source; None where there is no cache."""
+    """Bytes of the self-attention and of the cross-attention cache; None without a cache."""
     if isinstance(cache, TransEvolveCache):
         return cache.self_bytes(), cache.cross_bytes()
     if isinstance(cache, EncoderDecoderCache):
@@ -177,79 +148,61 @@ def cache_bytes(cache: Any) -> tuple[int | None, int | None]:
 
 
 def measure_decode(options: DecodeOptions) -> Results:
-    """Goes round all systems and ways, starting each round one further; writes the numbers at the end."""
-    if options.path.exists() and not options.restart:
-        raise ValueError(f"{options.path} is there already; --restart overwrites it, another --name keeps both")
-    head = _header(options)
-    with cpu_threads(options.threads):
-        lanes = _lanes(options)
-        for turn in range(options.repeats):
-            start = turn % len(lanes)
-            for row, run in lanes[start:] + lanes[:start]:
-                if row.way == "uncached" and turn >= options.uncached_repeats:
-                    continue
-                _timed(row, run, options.device)
-                spent = f"{row.seconds[-1]:.2f} s, of CPU time {row.cpu_seconds[-1]:.2f} s"
-                print(f"round {turn + 1}: {row.system}, {row.way}: {spent}", file=sys.stderr)
-    settings = {key: value for key, value in asdict(options).items() if key not in NOT_SETTINGS}
-    results = Results(options.path, {"benchmark": "decode", **settings}, head, [])
-    results.add([row for row, _ in lanes])
+    """Times every system and way; rounds that an earlier run has finished are not repeated."""
+    results = open_results("decode", options)
+    rows = _rows(results, options)
+    if not any(missing_repeats(row, _repeats(row, options)) for row in rows):
+        print(f"{results.path}: already measured", file=sys.stderr)
+        return results
+    results.rows = rows
+    warn_if_busy(options.threads)
+    with cpu_threads(options.threads), allocations_that_fail():
+        run_rounds(_lanes(rows, options), options.device, results.save)
+    results.save()
     return results
 
 
-def _lanes(options: DecodeOptions) -> list[tuple[DecodeRow, Callable[[], Any]]]:
-    """Every system and way with a function that decodes, warmed up by two tokens."""
+def _repeats(row: Row, options: DecodeOptions) -> int:
+    return options.uncached_repeats if row.way == "uncached" else options.repeats
+
+
+def _rows(results: Results, options: DecodeOptions) -> list[Row]:
+    """One per system and way: as an earlier run left it, or empty."""
+    pairs = [(spec, way) for spec in options.specs() for way in options.ways]
+    return [
+        results.find(spec.text, options.new_tokens, way)
+        or Row(spec.text, spec.backend, spec.size, options.new_tokens, options.batch, way=way, commit=commit())
+        for spec, way in pairs
+        if not (way == "uncached" and spec.text == MARIAN)
+    ]
+
+
+def _lanes(rows: list[Row], options: DecodeOptions) -> list[Lane]:
+    """A lane for each row with repeats left, warmed up by decoding two tokens."""
     generator = torch.Generator().manual_seed(options.seed)
     shape = (options.batch, options.source_length)
     source = torch.randint(3, options.vocab, shape, generator=generator).to(options.device)
-    lanes = []
-    for text in options.systems:
-        model = build(text, options)
-        backend = "sdpa" if text == MARIAN else parse_spec(text, options.size).backend
-        for way in options.ways:
-            if way == "uncached" and text == MARIAN:
-                continue
-            row = DecodeRow(text, backend, options.size, options.new_tokens, options.batch, way=way, commit=commit())
-            row.parameters = sum(p.numel() for p in model.parameters())
-            decode(model, way, source, options.beams, min(2, options.new_tokens))
-            lanes.append((row, partial(decode, model, way, source, options.beams, options.new_tokens)))
+    models: dict[str, PreTrainedModel] = {}
+    lanes: list[Lane] = []
+
+    def warmed_up(row: Row) -> Callable[[], None]:
+        model = models.get(row.system) or build(row.system, options)
+        models[row.system] = model
+        row.parameters = model.num_parameters()
+        decode(model, str(row.way), source, options.beams, min(2, options.new_tokens))
+        return partial(_decode_row, row, model, source, options)
+
+    for row in rows:
+        if missing_repeats(row, _repeats(row, options)):
+            step = attempt(row, partial(warmed_up, row))
+            if step is not None:
+                lanes.append(Lane(row, step, _repeats(row, options)))
     return lanes
 
 
-def _timed(row: DecodeRow, run: Callable[[], Any], device: str) -> None:
-    gc.collect()
-    cuda = torch.device(device).type == "cuda"
-    if cuda:
-        torch.cuda.synchronize(device)
-    start, cpu = time.perf_counter(), time.process_time()
-    out = run()
-    if cuda:
-        torch.cuda.synchronize(device)
-    row.seconds.append(time.perf_counter() - start)
-    row.cpu_seconds.append(time.process_time() - cpu)
+def _decode_row(row: Row, model: PreTrainedModel, source: Tensor, options: DecodeOptions) -> None:
+    out = decode(model, str(row.way), source, options.beams, options.new_tokens)
     decoded = out.sequences.shape[1] - 1
     if decoded != row.length:
-        raise RuntimeError(f"{row.system} decoded {decoded} tokens instead of {row.length}")
+        raise RuntimeError(f"decoded {decoded} tokens instead of {row.length}")
     row.self_bytes, row.cross_bytes = cache_bytes(out.past_key_values)
-
-
-def _header(options: DecodeOptions) -> dict[str, str]:
-    return {
-        "command": command_line("transevolve bench decode", options),  # pyright: ignore[reportArgumentType]
-        "machine": device_name(options.device),
-        "threads": str(options.threads or torch.get_num_threads()),
-        "allocator": allocator(),
-        "load before": f"{load_average():.2f}",
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-        "commit": commit() or "not a checkout",
-        "started": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    }
-
-
-def ratio(row: DecodeRow, against: DecodeRow, *, cpu: bool = False) -> Spread:
-    """How many times the tokens a second; over the rounds that both have. By CPU seconds, if asked."""
-    rounds = min(len(row.seconds), len(against.seconds))
-    mine, theirs = ((r.cpu_seconds if cpu else r.seconds)[:rounds] for r in (row, against))
-    if rounds < max(len(row.seconds), len(against.seconds)):
-        return spread([b / a for a, b in zip(mine, theirs, strict=True)])
-    return speed_ratio(replace(row, seconds=mine), replace(against, seconds=theirs))

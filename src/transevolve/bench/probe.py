@@ -1,7 +1,7 @@
-"""The peak memory of one step above its model, measured in a process of its own.
+"""Peak memory of one step above its model, measured in its own process.
 
-The baseline is taken after the model is built and has made one tiny step, so that it holds weights, optimiser state and
-libraries; the peak is what a step of the cell's size adds: activations, gradients and temporaries.
+The baseline is taken after the model was built and has made one tiny step, so it includes weights, optimizer state and
+libraries. The peak is what a step of the cell's size adds: activations, gradients and temporaries.
 """
 
 import json
@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 
 from ..core.machine import allocations_that_fail, cpu_threads
 from ..core.peak_memory import ALLOCATOR, peak_memory
-from .cell import Cell, load, random_inputs, why_failed
+from .cell import Cell, load, random_inputs
+from .rounds import failure
 from .systems import parse_spec
 
 TINY = 8
@@ -21,7 +22,7 @@ TINY = 8
 
 @dataclass(frozen=True)
 class Peak:
-    """Bytes above the baseline and how they were counted; or why there is no number."""
+    """Bytes above the baseline and how they were counted, or why there is no number."""
 
     bytes: int | None
     counted_by: str | None
@@ -31,7 +32,7 @@ class Peak:
 
 
 def peak_of(cell: Cell) -> Peak:
-    """Starts a process that makes one step of the cell."""
+    """The peak, measured in a new process."""
     done = subprocess.run(
         [sys.executable, "-m", "transevolve.bench.probe"],
         input=json.dumps(asdict(cell)),
@@ -49,7 +50,7 @@ def peak_of(cell: Cell) -> Peak:
 
 
 def measure(cell: Cell) -> Peak:
-    """The peak, in this process."""
+    """The peak, measured in this process."""
     parameters = features = None
     try:
         with allocations_that_fail(), cpu_threads(cell.threads):
@@ -62,7 +63,7 @@ def measure(cell: Cell) -> Peak:
                 work.step(inputs)
             count, counted_by = read()
     except (RuntimeError, MemoryError, ValueError) as error:
-        return Peak(None, None, parameters, features, why_failed(error))
+        return Peak(None, None, parameters, features, failure(error))
     return Peak(count, counted_by, parameters, features, None)
 
 

@@ -1,6 +1,5 @@
-"""Numbers on disk: finished rows are kept, and the same command adds what is missing."""
+"""Results on disk: finished rows are kept, and the same command measures what is missing."""
 
-import hashlib
 import json
 import shlex
 from dataclasses import MISSING, asdict, dataclass, field, fields
@@ -9,17 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 
+from ..core.errors import UserError
 from ..core.files import write_atomically
-from ..core.machine import allocator, commit, device_name, load_average, versions
-from .options import BenchOptions
+from ..core.json_files import read_json
+from ..core.machine import describe_machine
+from .options import RunOptions
 
 NOT_SETTINGS = ("output", "name", "restart")
+MACHINE_SETTINGS = ("machine", "cpu flags", "threads", "OpenMP", "allocator")
 
 
 @dataclass
 class Row:
-    """One system at one length: every repeat, or why there is none."""
+    """One system at one length: the time of every repeat, or a note that says why there is none.
+
+    In decoding, `way` is how tokens are decoded and `length` counts the tokens decoded.
+    """
 
     system: str
     backend: str
@@ -29,102 +35,99 @@ class Row:
     parameters: int | None = None
     features: int | None = None
     seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
     peak_bytes: int | None = None
     peak_counted_by: str | None = None
+    way: str | None = None
+    self_bytes: int | None = None
+    cross_bytes: int | None = None
     note: str | None = None
     commit: str | None = None
+
+    @property
+    def label(self) -> str:
+        return self.system if self.way is None else f"{self.system}, {self.way}"
 
 
 @dataclass
 class Results:
-    """A benchmark's settings, header and rows, and the file they are kept in."""
+    """The settings, header and rows of a benchmark, and the file they are stored in."""
 
     path: Path
     settings: dict[str, Any]
     header: dict[str, str]
     rows: list[Row]
 
-    def finished(self, length: int, system: str | None = None) -> bool:
-        return any(row.length == length and system in (None, row.system) for row in self.rows)
+    @property
+    def benchmark(self) -> str:
+        return str(self.settings.get("benchmark"))
 
-    def add(self, rows: list[Row]) -> None:
-        """Rows go to disk at once and whole: a stop never leaves half a file."""
-        self.rows.extend(rows)
-        content = {
-            "settings_hash": settings_hash(self.settings),
-            "settings": self.settings,
-            "header": self.header,
-            "rows": [asdict(row) for row in self.rows],
-        }
+    def find(self, system: str, length: int, way: str | None = None) -> Row | None:
+        return next((row for row in self.rows if (row.system, row.length, row.way) == (system, length, way)), None)
+
+    def save(self) -> None:
+        content = {"settings": self.settings, "header": self.header, "rows": [asdict(row) for row in self.rows]}
         write_atomically(self.path, json.dumps(content, indent=1) + "\n")
 
 
-def open_results(kind: str, options: BenchOptions) -> Results:
-    """What an earlier run of the same settings left, or an empty sheet."""
-    path = Path(options.output) / f"{options.name or kind}.json"
-    settings = _settings(kind, options)
-    if options.restart or not path.exists():
-        return Results(path, settings, header(kind, options), [])
+def read_benchmark(path: Path) -> Results:
+    """A file written by `transevolve bench`."""
+    content = read_json(path)
     try:
-        stored = json.loads(path.read_text())
-        theirs, rows = stored["settings"], [Row(**row) for row in stored["rows"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} holds no benchmark results; --restart overwrites it, --name avoids it") from error
-    if stored["settings_hash"] != settings_hash(settings):
-        keys = [key for key in {**theirs, **settings} if theirs.get(key) != settings.get(key)]
-        shown = ", ".join(f"{key} was {theirs.get(key)}, is {settings.get(key)}" for key in keys)
-        raise ValueError(
-            f"{path} was measured with other settings ({shown});"
-            " --restart starts anew, another --name or --output keeps both"
-        )
-    return Results(path, settings, stored["header"], rows)
+        rows = TypeAdapter(list[Row]).validate_python(content["rows"])
+        header = TypeAdapter(dict[str, str]).validate_python(content.get("header", {}))
+        return Results(path, TypeAdapter(dict[str, Any]).validate_python(content["settings"]), header, rows)
+    except (KeyError, ValidationError):
+        raise UserError(f"{path} holds no benchmark results: `transevolve bench` did not write it") from None
 
 
-def _settings(kind: str, options: BenchOptions) -> dict[str, Any]:
-    """What a number depends on: the options, and the machine and versions it was measured with."""
-    chosen = {key: value for key, value in asdict(options).items() if key not in NOT_SETTINGS}
-    machine = {
-        "machine": device_name(options.device),
+def open_results(benchmark: str, options: RunOptions) -> Results:
+    """The results of an earlier run with the same settings, or an empty table."""
+    path = Path(options.output) / f"{options.name or benchmark}.json"
+    header = _header(benchmark, options)
+    settings = {
+        "benchmark": benchmark,
+        **{key: value for key, value in asdict(options).items() if key not in NOT_SETTINGS},
         "torch": torch.__version__,
-        "threads": _threads(options),
-        "allocator": allocator(),
+        **{key: header[key] for key in MACHINE_SETTINGS},
     }
-    return {"benchmark": kind, **chosen, **machine}
+    if options.restart or not path.exists():
+        return Results(path, settings, header, [])
+    try:
+        stored = read_benchmark(path)
+    except UserError as error:
+        raise UserError(f"{error}; --restart overwrites it, another --name keeps it") from None
+    before = stored.settings
+    changed = [key for key in {**before, **settings} if before.get(key) != settings.get(key)]
+    if changed:
+        shown = ", ".join(f"{key} was {before.get(key)}, is {settings.get(key)}" for key in changed)
+        raise UserError(
+            f"{path} was measured with other settings ({shown});"
+            " --restart overwrites it, another --name or --output keeps both"
+        )
+    return stored
 
 
-def _threads(options: BenchOptions) -> int:
-    return options.threads or torch.get_num_threads()
-
-
-def settings_hash(settings: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def header(kind: str, options: BenchOptions) -> dict[str, str]:
-    """What a reader needs to believe a table, and to make it again."""
+def _header(benchmark: str, options: RunOptions) -> dict[str, str]:
+    """How a table was measured, and the command that measures it again."""
     specs = options.specs()
-    features = "configuration's own" if options.features is None else str(options.features)
-    return {
-        "command": command_line(f"transevolve bench {kind}", options),
-        "machine": device_name(options.device),
-        "threads": str(_threads(options)),
-        "allocator": allocator(),
-        "load before": f"{load_average():.2f}",
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-        "commit": commit() or "not a checkout",
+    header = {
+        "command": command_line(f"transevolve bench {benchmark}", options),
+        **describe_machine(options.device, options.threads),
         "backends": ", ".join(dict.fromkeys(f"{spec.text} = {spec.backend}" for spec in specs)),
-        "features": features if any(spec.has_features for spec in specs) else "none of these systems has any",
         "started": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
+    if any(spec.has_features for spec in specs):
+        header["features"] = str(getattr(options, "features", None) or "default of each system")
+    return header
 
 
-def command_line(program: str, options: BenchOptions) -> str:
-    """The command that gives these options: whatever is not a default."""
+def command_line(program: str, options: RunOptions) -> str:
+    """The command that sets these options: those that differ from their defaults."""
     words = program.split()
     for f in fields(options):
         value = getattr(options, f.name)
         default = f.default if f.default_factory is MISSING else f.default_factory()
-        if value == default or f.name == "restart":
-            continue
-        words += [f"--{f.name}", *map(str, value if isinstance(value, list) else [value])]
+        if value != default and f.name != "restart":
+            words += [f"--{f.name}", *map(str, value if isinstance(value, list) else [value])]
     return shlex.join(words)

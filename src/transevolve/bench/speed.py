@@ -1,33 +1,29 @@
-"""How fast systems are: interleaved repeat by repeat, so that whatever else the machine does hits all alike."""
+"""Speed of one step: every system at one length, in turns."""
 
 import gc
 import os
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
 
 import torch
 
 from ..core.machine import allocations_that_fail, commit, cpu_threads, load_average
 from .budget import planned_row
-from .cell import Cell, load, random_inputs, why_failed
+from .cell import Cell, load, random_inputs
 from .options import BenchOptions
 from .results import Results, Row, open_results
+from .rounds import Lane, attempt, missing_repeats, run_rounds
 from .systems import Spec
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class SpeedOptions(BenchOptions):
-    """How fast systems are, side by side.
+    """Speed of systems, side by side.
 
     Args:
-        repeats: Measured steps a system and length.
-        warmup: Steps before them that do not count.
+        repeats: Timed steps per system and length.
+        warmup: Untimed steps before them.
     """
 
     repeats: int = 7
@@ -40,77 +36,49 @@ class SpeedOptions(BenchOptions):
 
 
 def measure_speed(options: SpeedOptions) -> Results:
-    """Every length in turn; what an earlier run finished is not measured again."""
-    specs = options.specs()
+    """Measures each length that an earlier run has not finished."""
     results = open_results("speed", options)
-    idle = (os.cpu_count() or 1) - (options.threads or torch.get_num_threads())
-    if load_average() > idle + 0.5:
-        print(f"this machine is busy (load {load_average():.1f}): expect a wide spread", file=sys.stderr)
+    warn_if_busy(options.threads)
     with cpu_threads(options.threads):
         for length in options.lengths:
-            if results.finished(length):
-                print(f"length {length}: already measured", file=sys.stderr)
-                continue
-            results.add(_measure_length(specs, options, length))
+            _measure_length(results, options, length)
             gc.collect()
     return results
 
 
-def _measure_length(specs: list[Spec], options: SpeedOptions, length: int) -> list[Row]:
-    """Builds and warms up every system, then goes round them, starting each round one further."""
-    stamp = commit()
-    rows = [planned_row(spec, options, length, probe=False) for spec in specs]
+def warn_if_busy(threads: int | None) -> None:
+    idle = (os.cpu_count() or 1) - (threads or torch.get_num_threads())
+    if load_average() > idle + 0.5:
+        print(f"this machine is busy (load {load_average():.1f}): expect a wide spread", file=sys.stderr)
+
+
+def _measure_length(results: Results, options: SpeedOptions, length: int) -> None:
+    specs = options.specs()
+    found = [results.find(spec.text, length) for spec in specs]
+    if all(row is not None and not missing_repeats(row, options.repeats) for row in found):
+        print(f"length {length}: already measured", file=sys.stderr)
+        return
+    rows = [row or planned_row(spec, options, length, probe=False) for row, spec in zip(found, specs, strict=True)]
     runnable = [(row, spec) for row, spec in zip(rows, specs, strict=True) if row.note is None]
     batches = ", ".join(f"{row.system} x{row.batch}" for row, _ in runnable)
-    print(f"length {length}: {batches or 'nothing that fits'}", file=sys.stderr)
-    lanes: list[tuple[Row, Callable[[], float]]] = []
+    print(f"length {length}: {batches or 'nothing fits'}", file=sys.stderr)
+    results.rows = [row for row in results.rows if row.length != length] + rows
     with allocations_that_fail():
+        lanes: list[Lane] = []
         for row, spec in runnable:
-            step = _attempt(row, partial(_warmed_up, row, spec, options))
+            step = attempt(row, lambda row=row, spec=spec: _warmed_up(row, spec, options))
             if step is not None:
-                lanes.append((row, step))
-        for turn in range(options.repeats):
-            start = turn % max(len(lanes), 1)
-            for lane in lanes[start:] + lanes[:start]:
-                row, step = lane
-                seconds = _attempt(row, step)
-                if seconds is None:
-                    lanes.remove(lane)
-                else:
-                    row.seconds.append(seconds)
-    for row in rows:
-        row.commit = stamp
-    return rows
+                row.commit = commit()
+                lanes.append(Lane(row, step, options.repeats))
+        run_rounds(lanes, options.device, results.save)
+    results.save()
 
 
-def _attempt(row: Row, action: Callable[[], T]) -> T | None:
-    """The action's value; if it fails, the row says why and the others go on."""
-    try:
-        return action()
-    except Exception as error:
-        row.note = why_failed(error)
-        return None
-
-
-def _warmed_up(row: Row, spec: Spec, options: SpeedOptions) -> Callable[[], float]:
-    """A function that makes one step and returns its seconds."""
+def _warmed_up(row: Row, spec: Spec, options: SpeedOptions) -> Callable[[], None]:
     assert row.batch is not None
     cell = Cell.of(spec, options, row.length, row.batch)
     work, inputs = load(cell, spec), random_inputs(cell, row.batch, row.length)
     row.parameters, row.features = work.parameters, work.features
-
-    def timed() -> float:
-        _synchronize(cell.device)
-        start = time.perf_counter()
-        work.step(inputs)
-        _synchronize(cell.device)
-        return time.perf_counter() - start
-
     for _ in range(options.warmup):
-        timed()
-    return timed
-
-
-def _synchronize(device: str) -> None:
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize(device)
+        work.step(inputs)
+    return lambda: work.step(inputs)

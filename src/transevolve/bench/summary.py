@@ -1,4 +1,4 @@
-"""From repeats to numbers worth printing: medians, quartiles, and ratios against the Transformers."""
+"""From repeats to the numbers of a table: medians, quartiles, and ratios to baselines."""
 
 from dataclasses import dataclass
 from statistics import median, quantiles
@@ -7,39 +7,41 @@ from .results import Row
 
 
 @dataclass(frozen=True)
-class Yardstick:
-    """A Transformer that others are measured by: of the row's own size, or of one size for all rows."""
+class Baseline:
+    """A system that others are compared with: of the same size as the row, or of one fixed size."""
 
     label: str
     system: str
     size: str | None = None
+    way: str | None = None
 
     def find(self, row: Row, rows: list[Row]) -> Row | None:
-        """The yardstick's row at the length of `row`, if it ran to the end."""
-        for other in rows:
-            fits = (other.length, other.size) == (row.length, self.size or row.size)
-            if fits and other.system.partition("@")[0] == self.system and other.note is None:
-                return other
-        return None
+        """The baseline's row at the length of `row`, if it was measured."""
+        key = (row.length, self.size or row.size, self.system, self.way)
+        named = ((other, other.system.partition("@")[0]) for other in rows if other.note is None)
+        return next((other for other, name in named if (other.length, other.size, name, other.way) == key), None)
 
 
-def yardsticks(rows: list[Row]) -> list[Yardstick]:
-    """The eager and the SDPA Transformer of each row's size, then those of the largest size, where both sizes ran."""
+def transformers(rows: list[Row]) -> list[Baseline]:
+    """The eager and the SDPA Transformer of each row's size; then those of size base, if both sizes were measured."""
     systems = {"eager": "transformer-eager", "sdpa": "transformer"}
-    found = [Yardstick(label, system) for label, system in systems.items()]
+    found = [Baseline(label, system) for label, system in systems.items()]
     if {row.size for row in rows} == {"small", "base"}:
         larger = {row.system.partition("@")[0] for row in rows if row.size == "base"}
-        found += [Yardstick(f"{label}@base", system, "base") for label, system in systems.items() if system in larger]
+        found += [Baseline(f"{label}@base", system, "base") for label, system in systems.items() if system in larger]
     return found
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A middle value and the quartiles around it."""
+    """A median and the quartiles around it."""
 
     middle: float
     low: float
     high: float
+
+    def text(self, digits: int = 2) -> str:
+        return f"{self.middle:.{digits}f} ({self.low:.{digits}f}-{self.high:.{digits}f})"
 
 
 def spread(values: list[float]) -> Spread:
@@ -49,22 +51,24 @@ def spread(values: list[float]) -> Spread:
     return Spread(median(values), low, high)
 
 
-def tokens_per_second(row: Row) -> float:
-    assert row.batch is not None
-    return row.batch * row.length / median(row.seconds)
+def tokens_per_second(row: Row) -> float | None:
+    return row.batch * row.length / median(row.seconds) if row.batch and row.seconds else None
 
 
-def speed_ratio(row: Row, against: Row) -> Spread:
-    """How many times the tokens a second: the ratio of the medians, and the quartiles of the ratios in each round."""
-    assert row.batch is not None
-    assert against.batch is not None
-    tokens = row.batch / against.batch
-    rounds = spread([tokens * b / a for a, b in zip(row.seconds, against.seconds, strict=True)])
-    return Spread(tokens_per_second(row) / tokens_per_second(against), rounds.low, rounds.high)
+def speed_ratio(row: Row, baseline: Row, *, cpu: bool = False) -> Spread:
+    """Ratio of tokens per second, over the rounds that both rows have; of CPU time if `cpu`.
+
+    The middle is the ratio of the medians, low and high are the quartiles of the ratios of each round.
+    """
+    tokens = (row.batch or 1) / (baseline.batch or 1)
+    ours, theirs = (r.cpu_seconds if cpu else r.seconds for r in (row, baseline))
+    pairs = list(zip(ours, theirs, strict=False))
+    rounds = spread([tokens * b / a for a, b in pairs])
+    return Spread(tokens * median(b for _, b in pairs) / median(a for a, _ in pairs), rounds.low, rounds.high)
 
 
-def memory_ratio(row: Row, against: Row) -> float | None:
-    """How many times the memory a token."""
-    if not row.peak_bytes or not against.peak_bytes or not row.batch or not against.batch:
+def memory_ratio(row: Row, baseline: Row) -> float | None:
+    """Ratio of peak memory per sequence."""
+    if not row.peak_bytes or not baseline.peak_bytes or not row.batch or not baseline.batch:
         return None
-    return (row.peak_bytes / row.batch) / (against.peak_bytes / against.batch)
+    return (row.peak_bytes / row.batch) / (baseline.peak_bytes / baseline.batch)

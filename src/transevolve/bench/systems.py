@@ -1,4 +1,4 @@
-"""`fullFF-1:once@base`, `transformer`: what a user types for a system, and the classifier it stands for."""
+"""`fullFF-1:once@base`, `transformer`: the names of systems on the command line, and the classifiers they stand for."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,14 @@ from ..peers import SYSTEMS, known_settings, resolved_settings
 NUM_LABELS = 10
 
 
+def is_exact(backend: str) -> bool:
+    """Whether a backend computes softmax attention; those that do not approximate it by random features."""
+    return backend != "linear"
+
+
 @dataclass(frozen=True)
 class Spec:
-    """A system as typed, and what that means."""
+    """A system as typed, and its parts."""
 
     text: str
     name: str
@@ -32,14 +37,14 @@ class Spec:
 
     @property
     def has_features(self) -> bool:
-        return "features" in known_settings(self.name) if self.is_peer else self.backend == "linear"
+        return "features" in known_settings(self.name) if self.is_peer else not is_exact(self.backend)
 
 
 def parse_spec(text: str, size: str) -> Spec:
-    """VARIANT[:BACKEND][@SIZE] or PEER[@SIZE]; without a backend, the one that the configuration defaults to."""
-    named, _, given_size = text.partition("@")
+    """VARIANT[:BACKEND][@SIZE] or PEER[@SIZE]; the default backend is that of the configuration."""
+    named, _, own_size = text.partition("@")
     name, _, backend = named.partition(":")
-    size = given_size or size
+    size = own_size or size
     if size not in SIZES:
         raise ValueError(f"unknown size {size!r} in {text!r}" + suggestion(size, list(SIZES)))
     if name in SYSTEMS:
@@ -55,28 +60,28 @@ def parse_spec(text: str, size: str) -> Spec:
 
 
 def build_model(spec: Spec, *, length: int, vocab: int, features: int | None) -> PreTrainedModel:
-    """A classifier for sequences of this length, freshly initialised."""
-    shared = {"vocab_size": vocab, "num_labels": NUM_LABELS, "max_position_embeddings": length, "dropout": 0.1}
+    """A newly initialised classifier for sequences of this length."""
+    shared = {"vocab_size": vocab, "num_labels": NUM_LABELS, "max_position_embeddings": length}
     name = "features" if spec.is_peer else "num_features"
-    told = {name: features} if features is not None and spec.has_features else {}
+    settings = {name: features} if features is not None and spec.has_features else {}
     if spec.is_peer:
-        config = PeerConfig.of_size(spec.name, spec.size, system_settings=told, **shared)
+        config = PeerConfig.of_size(spec.name, spec.size, system_settings=settings, **shared)
         return PeerForSequenceClassification(config)
-    config = TransEvolveConfig.variant(spec.name, size=spec.size, attention=spec.backend, **told, **shared)
+    config = TransEvolveConfig.variant(spec.name, size=spec.size, attention=spec.backend, **settings, **shared)
     return TransEvolveForSequenceClassification(config)
 
 
 def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
-    """Random features a head, where the system has them."""
+    """Random features per head, if the system has them."""
     if not spec.has_features:
         return None
     if isinstance(model.config, PeerConfig):
         return resolved_settings(spec.name, model.config.system_settings or {})["features"]
-    return model.config.backend_settings().features
+    return model.config.num_features
 
 
 def backend_at(spec: Spec, length: int, batch: int, device: str) -> str:
-    """The backend that computes this cell: what `auto` chooses for it, or the spec's own."""
+    """The backend of a cell, with what `auto` chooses for it."""
     if spec.backend != "auto":
         return spec.backend
     config = TransEvolveConfig.variant(spec.name, size=spec.size)

@@ -1,111 +1,139 @@
-"""Results as people read them: a table in the terminal, one for GitHub, and a picture."""
+"""The table of each benchmark: on the terminal, and beside the raw numbers a Markdown page and a plot."""
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
 from ..core.files import write_atomically
 from ..core.tables import markdown, show
+from .decode import MARIAN, WAYS
+from .plot import Value, plot
 from .results import Results, Row
-from .summary import Spread, memory_ratio, speed_ratio, spread, tokens_per_second, yardsticks
+from .summary import Baseline, memory_ratio, speed_ratio, spread, tokens_per_second, transformers
 
-MOST_INSIDE = 10
 IDENTITY = ["length", "system", "backend", "size", "parameters", "features", "batch"]
+DECODE_COLUMNS = ["system", "backend", "way", "parameters", "seconds", "tokens/s", "speed / marian generate"]
+DECODE_COLUMNS += ["by CPU time", "speed / uncached", "self cache MB", "cross cache MB", "cache / marian"]
+MEDIANS = "Ratios are of tokens per second: the ratio of the medians, and in brackets the quartiles over the rounds."
 
 
-def speed_columns(results: Results) -> list[str]:
-    return [*IDENTITY, "seconds a step", "tokens/s", *(f"speed / {y.label}" for y in yardsticks(results.rows))]
+@dataclass(frozen=True)
+class Report:
+    """How a benchmark is shown."""
+
+    title: Callable[[dict[str, Any]], str]
+    columns: Callable[[list[Row]], list[str]]
+    cells: Callable[[Row, list[Row]], list[str]]
+    value: Value
+    label: str
+    reading: str
+
+    def table(self, results: Results) -> tuple[list[str], list[list[str]]]:
+        return self.columns(results.rows), [self.cells(row, results.rows) for row in results.rows]
 
 
-def memory_columns(results: Results) -> list[str]:
-    return [*IDENTITY, "peak MB", *(f"memory / {y.label}" for y in yardsticks(results.rows))]
-
-
-def speed_table(results: Results) -> list[list[str]]:
-    return [_identity(row) + _speed_numbers(row, results.rows) for row in results.rows]
-
-
-def memory_table(results: Results) -> list[list[str]]:
-    return [_identity(row) + _memory_numbers(row, results.rows) for row in results.rows]
+def write_report(results: Results) -> None:
+    report = REPORTS[results.benchmark]
+    title, (columns, cells) = report.title(results.settings), report.table(results)
+    show(title, columns, cells)
+    commits = ", ".join(dict.fromkeys(row.commit or "not a checkout" for row in results.rows))
+    page, picture = results.path.with_suffix(".md"), results.path.with_suffix(".png")
+    write_atomically(page, markdown(title, {**results.header, "commit": commits}, columns, cells, report.reading))
+    plot(picture, title, results.rows, report.value, report.label)
+    print(f"wrote {results.path}, {page.name}, {picture.name}")
 
 
 def _identity(row: Row) -> list[str]:
-    parameters = "" if row.parameters is None else f"{row.parameters / 1e6:.2f}M"
     features = "" if row.features is None else str(row.features)
-    return [str(row.length), row.system, row.backend, row.size, parameters, features, str(row.batch)]
+    return [str(row.length), row.system, row.backend, row.size, _millions(row, 2), features, str(row.batch)]
 
 
-def _speed_numbers(row: Row, rows: list[Row]) -> list[str]:
-    if row.note is not None:
-        return [row.note, "", *("" for _ in yardsticks(rows))]
-    ratios = []
-    for yardstick in yardsticks(rows):
-        against = yardstick.find(row, rows)
-        ratios.append("" if against is None else _ranged(speed_ratio(row, against), 2))
-    return [_ranged(spread(row.seconds), 4), f"{tokens_per_second(row):,.0f}", *ratios]
+def _speed_cells(row: Row, rows: list[Row]) -> list[str]:
+    if row.note is not None or not row.seconds:
+        return [*_identity(row), row.note or "not measured", "", *("" for _ in transformers(rows))]
+    ratios = [_speed_ratio(row, baseline.find(row, rows)) for baseline in transformers(rows)]
+    return [*_identity(row), spread(row.seconds).text(4), f"{tokens_per_second(row) or 0:,.0f}", *ratios]
 
 
-def _memory_numbers(row: Row, rows: list[Row]) -> list[str]:
+def _memory_cells(row: Row, rows: list[Row]) -> list[str]:
     if row.note is not None or row.peak_bytes is None:
-        return [row.note or "", *("" for _ in yardsticks(rows))]
-    ratios = []
-    for yardstick in yardsticks(rows):
-        against = yardstick.find(row, rows)
-        ratio = None if against is None else memory_ratio(row, against)
-        ratios.append("" if ratio is None else f"{ratio:.2f}")
-    return [f"{row.peak_bytes / 1e6:,.1f}", *ratios]
+        return [*_identity(row), row.note or "", *("" for _ in transformers(rows))]
+    found = [baseline.find(row, rows) for baseline in transformers(rows)]
+    ratios = [None if other is None else memory_ratio(row, other) for other in found]
+    return [*_identity(row), f"{row.peak_bytes / 1e6:,.1f}", *("" if r is None else f"{r:.2f}" for r in ratios)]
 
 
-def _ranged(value: Spread, digits: int) -> str:
-    return f"{value.middle:.{digits}f} ({value.low:.{digits}f}-{value.high:.{digits}f})"
+def _decode_cells(row: Row, rows: list[Row]) -> list[str]:
+    identity = [row.system, row.backend, row.way or "", _millions(row, 1)]
+    if row.note is not None or not row.seconds:
+        return [*identity, row.note or "not measured", *("" for _ in DECODE_COLUMNS[5:])]
+    marian = Baseline("", MARIAN, way="generate").find(row, rows)
+    same_way = Baseline("", MARIAN, way=row.way).find(row, rows)
+    return [
+        *identity,
+        spread(row.seconds).text(),
+        f"{tokens_per_second(row) or 0:,.1f}",
+        _speed_ratio(row, marian),
+        _speed_ratio(row, marian, cpu=True),
+        _speed_ratio(row, Baseline("", row.system, way="uncached").find(row, rows)),
+        _megabytes(row.self_bytes),
+        _megabytes(row.cross_bytes),
+        f"{_cache(row) / _cache(same_way):.2f}" if same_way and _cache(same_way) and _cache(row) else "",
+    ]
 
 
-def plot(path: Path, title: str, rows: list[Row], value: Callable[[Row], float | None], label: str) -> None:
-    """One line a system against length, both axes logarithmic; of many systems the legend stands beside, best first."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
-
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    colors, styles = plt.rcParams["axes.prop_cycle"].by_key()["color"], ["-", "--", ":"]
-    axes.set_prop_cycle(color=colors * len(styles), linestyle=[style for style in styles for _ in colors])
-    ends = []
-    for system in dict.fromkeys(row.system for row in rows):
-        points = [(row.length, value(row)) for row in rows if row.system == system and row.note is None]
-        points = sorted((length, y) for length, y in points if y)
-        if points:
-            ends.append((points[-1][1], *axes.plot(*zip(*points, strict=True), marker="o", label=system)))
-    axes.set(xscale="log", yscale="log", xlabel="length (tokens)", ylabel=label, title=title)
-    lengths = sorted({row.length for row in rows})
-    axes.set_xticks(lengths, labels=[str(length) for length in lengths])
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    if len(ends) > MOST_INSIDE:
-        figure.set_size_inches(10, 6)
-        ranked = sorted(ends, key=lambda end: end[0], reverse=True)
-        figure.legend(handles=[line for _, line in ranked], loc="outside right upper", fontsize=9)
-    elif ends:
-        axes.legend()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+def _speed_ratio(row: Row, baseline: Row | None, *, cpu: bool = False) -> str:
+    return speed_ratio(row, baseline, cpu=cpu).text() if baseline and baseline.seconds else ""
 
 
-def write_report(
-    results: Results,
-    title: str,
-    columns: list[str],
-    cells: list[list[str]],
-    reading: str,
-    value: Callable[[Row], float | None],
-    label: str,
-) -> None:
-    """The table on screen, and beside the json a page and a picture."""
-    show(title, columns, cells)
-    commits = ", ".join(dict.fromkeys(row.commit or "not a checkout" for row in results.rows))
-    page = markdown(title, {**results.header, "commit": commits}, columns, cells, reading)
-    write_atomically(results.path.with_suffix(".md"), page)
-    plot(results.path.with_suffix(".png"), title, results.rows, value, label)
-    print(f"wrote {results.path}, {results.path.with_suffix('.md').name}, {results.path.with_suffix('.png').name}")
+def _cache(row: Row) -> int:
+    return (row.self_bytes or 0) + (row.cross_bytes or 0)
+
+
+def _millions(row: Row, digits: int) -> str:
+    return "" if row.parameters is None else f"{row.parameters / 1e6:.{digits}f}M"
+
+
+def _megabytes(count: int | None) -> str:
+    return "" if count is None else f"{count / 1e6:,.1f}"
+
+
+REPORTS = {
+    "speed": Report(
+        title=lambda settings: f"Speed, {settings['mode']}",
+        columns=lambda rows: [
+            *IDENTITY,
+            "seconds per step",
+            "tokens/s",
+            *(f"speed / {baseline.label}" for baseline in transformers(rows)),
+        ],
+        cells=_speed_cells,
+        value=tokens_per_second,
+        label="tokens per second",
+        reading=f"Seconds are medians over the repeats, quartiles in brackets. {MEDIANS} Baselines are the eager and"
+        " the SDPA Transformer of the same size (@base: of size base).",
+    ),
+    "memory": Report(
+        title=lambda settings: f"Memory, {settings['mode']}",
+        columns=lambda rows: [*IDENTITY, "peak MB", *(f"memory / {baseline.label}" for baseline in transformers(rows))],
+        cells=_memory_cells,
+        value=lambda row: row.peak_bytes and row.peak_bytes / 1e6,
+        label="peak MB above the model",
+        reading="Peak memory of one step above the model (and, in training, its optimizer state), each in its own"
+        " process. Ratios are of memory per sequence, to the eager and the SDPA Transformer of the same size.",
+    ),
+    "decode": Report(
+        title=lambda settings: "Decoding, {size}, {batch} sentences, {beams} beams, {new_tokens} tokens".format(
+            **settings
+        ),
+        columns=lambda rows: DECODE_COLUMNS,
+        cells=_decode_cells,
+        value=tokens_per_second,
+        label="tokens per second",
+        reading="Seconds are medians over the repeats, quartiles in brackets, and include the encoder. Tokens are those"
+        f" of the best hypothesis. {MEDIANS} CPU time is less disturbed by other work on the machine. Caches are"
+        " compared with Marian's of the same way. Ways: "
+        + "; ".join(f"{way}: {text}" for way, text in WAYS.items())
+        + ".",
+    ),
+}

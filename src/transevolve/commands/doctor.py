@@ -1,4 +1,4 @@
-"""`transevolve doctor`: what this machine has, what `auto` would do on it, and what would fail."""
+"""`transevolve doctor`: this machine, what `auto` chooses on it, and what would fail."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from packaging.requirements import Requirement
 
-from ..core.machine import available_memory, commit, device_name
+from ..core.machine import allocator, available_memory, commit, cpu_flags, device_name, openmp
 from ..core.tables import show
 from ..evolution.backends.auto import explain
 from ..models.config import TransEvolveConfig
@@ -23,10 +23,10 @@ ROOM = 10**9
 
 @dataclass(frozen=True)
 class Options:
-    """What the advice on attention is for.
+    """The shape that the advice on attention is for.
 
     Args:
-        batch: Sequences in a batch.
+        batch: Sequences per batch.
         heads: Attention heads.
     """
 
@@ -35,15 +35,15 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """0 if everything needed is here; 1 if something is missing that every command needs."""
+    """Returns 1 if a package is missing that every command needs, else 0."""
     show("This machine", ["what", "found"], _machine())
     show("Attention backend that `auto` chooses", ["length", "backend", "why"], _choices(options))
     missing, limits = list(_missing()), list(_limits(options))
     if missing:
-        show("Missing: the program cannot be relied on", ["what", "why, and what to do"], missing)
+        show("Missing packages", ["package", "what to do"], missing)
     if limits:
         show("What would fail here", ["what", "why, and what to do"], limits)
-    print("something that every command needs is missing" if missing else "ready")
+    print("not ready: packages are missing that every command needs" if missing else "ready")
     return 1 if missing else 0
 
 
@@ -56,8 +56,11 @@ def _machine() -> list[list[str]]:
         "commit": commit() or "not a checkout",
         "system": platform.platform(),
         "cpu": device_name("cpu"),
-        "threads": f"{torch.get_num_threads()} of PyTorch's",
-        "gpus": ", ".join(map(device_name, _gpus())) or "none that PyTorch sees",
+        "cpu flags": cpu_flags(),
+        "threads": str(torch.get_num_threads()),
+        "OpenMP": openmp(),
+        "allocator": allocator(),
+        "gpus": ", ".join(map(device_name, _gpus())) or "none visible to PyTorch",
         "free memory": f"{available_memory() / 1e9:.1f} GB",
         "free disk": f"{disk.free / 1e9:.1f} GB of {disk.total / 1e9:.1f} GB at {Path.cwd()}",
     }
@@ -76,7 +79,7 @@ def _choices(options: Options) -> list[list[str]]:
 
 
 def _dependencies() -> list[Requirement]:
-    """What the package declares it needs, extras apart."""
+    """The declared dependencies, without extras."""
     declared = map(Requirement, metadata.requires("transevolve") or [])
     return [needed for needed in declared if needed.marker is None or needed.marker.evaluate({"extra": ""})]
 
@@ -103,22 +106,26 @@ def _limits(options: Options) -> Iterator[list[str]]:
     for n in LENGTHS:
         matrix = 4 * options.batch * options.heads * n * n
         if matrix > free:
-            why = (
-                f"one attention matrix is {matrix / 1e9:.1f} GB, {free / 1e9:.1f} GB is free; use fused, linear or auto"
-            )
-            yield [f"attention literal or once from {n} tokens", why]
+            sizes = f"one attention matrix is {matrix / 1e9:.1f} GB, {free / 1e9:.1f} GB is free"
+            yield [
+                f"attention literal or once from {n} tokens",
+                f"{sizes}; `transevolve train --model.attention fused`",
+            ]
             break
     if not _gpus():
         build = "was built without CUDA" if torch.version.cuda is None else "sees no GPU"
-        yield ["--device cuda", f"PyTorch {torch.__version__} {build}"]
+        yield ["training on a GPU, `transevolve bench speed --device cuda`", f"PyTorch {torch.__version__} {build}"]
     if not any(map(shutil.which, ("c++", "g++", "clang++"))):
-        yield ["torch.compile with inductor", "no C++ compiler is on the path; install one, or use backend='aot_eager'"]
+        yield ["`transevolve train --training.compile`", "torch.compile needs a C++ compiler; install one"]
     for package, what in (("tensorboard", "TensorBoard logs"), ("onnxscript", "export to ONNX")):
         if find_spec(package) is None:
             yield [what, f"{package} is not installed; pip install {package}"]
     if not os.access(Path.cwd(), os.W_OK):
-        yield ["writing results here", f"{Path.cwd()} is not writable; give --output another folder"]
+        yield ["writing results here", f"{Path.cwd()} is not writable; `transevolve train --output` another folder"]
     if shutil.disk_usage(Path.cwd()).free < ROOM:
-        yield ["writing checkpoints here", "less than 1 GB of disk is free; give --output another disk"]
+        yield ["writing checkpoints here", "less than 1 GB of disk is free; `transevolve train --output` another disk"]
     if free < ROOM:
-        yield ["training", "less than 1 GB of memory is free; close other programs or lower the batch"]
+        yield [
+            "training",
+            "less than 1 GB is free; `transevolve train --training.memory 500MB` splits batches",
+        ]

@@ -72,6 +72,7 @@ class TrainingOptions:
         memory: Largest memory of a step, such as 4GB; batches are worked through in as many parts as that takes.
         schedule: paper (lr_max / sqrt(d) * min(step^-0.5, step * warmup^-1.5)), linear or cosine (both down to 0), or
             constant.
+        optimizer: adamw.
         lr_max: Height of the paper's schedule.
         learning_rate: Peak of the other schedules.
         warmup: Steps of linear warm-up; below 1 it is a share of all steps (not for the paper's schedule).
@@ -109,7 +110,8 @@ class TrainingOptions:
     batch_tokens: int | None = None
     accumulation: int | None = None
     memory: str | None = None
-    schedule: Literal["paper", "linear", "cosine", "constant"] = "linear"
+    schedule: str = "linear"
+    optimizer: str = "adamw"
     lr_max: float = 1.0
     learning_rate: float = 1e-3
     warmup: float = 0.1

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from .files import atomic_file
+
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -25,11 +27,9 @@ def plain(text: str) -> str:
 
 
 def save(figure: Any, path: Path, **options: Any) -> None:
-    """The old picture or the new one, never a part of it."""
+    """Writes the picture atomically and closes the figure."""
     import matplotlib.pyplot as plt
 
-    part = path.with_name(f".{path.name}.part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(part, format=path.suffix.removeprefix(".") or "png", dpi=120, **options)
-    part.replace(path)
+    with atomic_file(path) as file:
+        figure.savefig(file, format=path.suffix.removeprefix(".") or "png", **{"dpi": 120, **options})
     plt.close(figure)

@@ -12,15 +12,39 @@ import psutil
 import torch
 
 PACKAGES = ("torch", "transformers", "transevolve")
+CPU_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16")
+ALLOCATOR_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
+OPENMP_VARIABLES = ("OMP_", "GOMP_", "KMP_", "MKL_")
+
+
+def describe_machine(device: str = "cpu", threads: int | None = None) -> dict[str, str]:
+    """What a measurement depends on besides its settings."""
+    return {
+        "machine": device_name(device),
+        "cpu flags": cpu_flags(),
+        "threads": str(threads or torch.get_num_threads()),
+        "OpenMP": openmp(),
+        "allocator": allocator(),
+        "load before": f"{load_average():.2f}",
+        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+        "commit": commit() or "not a checkout",
+    }
 
 
 def cpu_model() -> str:
+    return _cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def cpu_flags() -> str:
+    """The vector and matrix instructions that decide how fast a precision is."""
+    flags = (_cpuinfo("flags") or "").split()
+    return " ".join(flag for flag in CPU_FLAGS if flag in flags) or "none known"
+
+
+def _cpuinfo(key: str) -> str | None:
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(key)), None)
 
 
 def default_device() -> torch.device:
@@ -35,10 +59,18 @@ def device_name(device: str) -> str:
 
 
 def allocator() -> str:
-    """What of the environment decides whether freed memory is kept or given back and faulted in again."""
-    told = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("MALLOC_")]
-    preloaded = os.environ.get("LD_PRELOAD")
-    return " ".join([*told, *([f"LD_PRELOAD={preloaded}"] if preloaded else [])]) or "the system's own"
+    """The environment that decides whether freed memory is kept or returned to the system."""
+    return _environment(ALLOCATOR_VARIABLES)
+
+
+def openmp() -> str:
+    """The environment that decides how threads are placed and how they wait."""
+    return _environment(OPENMP_VARIABLES)
+
+
+def _environment(prefixes: tuple[str, ...]) -> str:
+    found = (f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(prefixes))
+    return " ".join(found) or "default"
 
 
 def load_average() -> float:

@@ -1,31 +1,66 @@
-"""Tables for a terminal and for Markdown."""
+"""Tables for a terminal and for Markdown. Cells are plain text: nothing in them is read as markup."""
 
+import os
 import sys
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from .markdown import code, escape
 
-def console() -> Console:
-    """Standard output; wide where it is not a terminal, so that files and pipes get whole rows."""
-    return Console(width=None if sys.stdout.isatty() else 180)
+EDGES = 3  # a column's border and padding
 
 
 def show(title: str, columns: list[str], cells: list[list[str]]) -> None:
-    table = Table(title=title)
-    for column in columns:
-        table.add_column(column)
+    """Prints a table. Long text wraps between words; if whole words do not fit side by side, rows are stacked."""
+    widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    words = [max(map(_longest_word, column)) for column in zip(columns, *cells, strict=True)]
+    console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else sum(widths) + _edges(columns))
+    room = console.width - _edges(columns)
+    if sum(words) > room:
+        _show_stacked(console, title, columns, cells)
+        return
+    while sum(widths) > room:
+        _, widest = max((width, i) for i, width in enumerate(widths) if width > words[i])
+        widths[widest] -= 1
+    table = Table(title=Text(title))
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(Text(column), width=width)
     for row in cells:
-        table.add_row(*row)
-    console().print(table)
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def _edges(columns: list[str]) -> int:
+    return EDGES * len(columns) + 1
+
+
+def _longest_word(text: str) -> int:
+    return max(map(cell_len, text.split()), default=0)
+
+
+def _show_stacked(console: Console, title: str, columns: list[str], cells: list[list[str]]) -> None:
+    """One line per cell, and an empty line after each row."""
+    console.print(Text(title, style="italic"))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(width=min(max(map(cell_len, columns)), console.width // 2), overflow="fold")
+    table.add_column(overflow="fold")
+    for row in cells:
+        for column, cell in zip(columns, row, strict=True):
+            if cell:
+                table.add_row(Text(column, style="bold"), Text(cell))
+        table.add_row()
+    console.print(table)
 
 
 def markdown(title: str, header: dict[str, str], columns: list[str], cells: list[list[str]], reading: str) -> str:
     """A page for GitHub: how it was measured, then the numbers."""
-    lines = [f"# {title}", ""]
-    lines += [f"- {key}: `{value}`" for key, value in header.items()]
+    lines = [f"# {escape(title)}", ""]
+    lines += [f"- {key}: {code(value)}" for key, value in header.items()]
     lines += ["", reading, "", _bar(columns), _bar(["---"] * len(columns))]
-    lines += [_bar([cell.replace("|", "\\|") for cell in row]) for row in cells]
+    lines += [_bar([escape(cell) for cell in row]) for row in cells]
     return "\n".join(lines) + "\n"
 
 

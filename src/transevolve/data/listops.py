@@ -4,12 +4,12 @@ import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
+from ..core.files import atomic_file
 from .data import DataReport, SplitFacts, TextData
 from .encoding import Encoded
 from .expressions import CLOSE, Expressions, generate
@@ -107,14 +107,8 @@ def _loaded(file: Path) -> Expressions:
 def _store(file: Path, expressions: Expressions) -> None:
     """All or nothing: a reader, or another process doing the same, never sees half a file."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(f"{file.stem}.{uuid4().hex}.tmp")
-        try:
-            with open(part, "wb") as raw:
-                np.savez(raw, **vars(expressions))
-            part.replace(file)
-        finally:
-            part.unlink(missing_ok=True)
+        with atomic_file(file) as raw:
+            np.savez(raw, **vars(expressions))
     except OSError as error:
         raise UserError(
             f"{file.parent}: cannot write the cache ({error.strerror}); name a folder with data.cache"

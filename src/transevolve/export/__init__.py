@@ -1,1 +1,1 @@
-"""A run's model for elsewhere: ONNX, a `torch.export` program, or a folder for the Hugging Face hub."""
+"""Export of a run: ONNX, a `torch.export` program, or a folder for the Hugging Face Hub."""

@@ -1,78 +1,124 @@
-"""A model card from a run's own facts: its results and its recipe, nothing that was not measured."""
+"""A model card from the results and the recipe of a run. Folders of the author's machine are left out."""
 
+import json
+import shlex
 from dataclasses import asdict
+from io import StringIO
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from ruamel.yaml import YAML
 from transformers import PreTrainedConfig
 
 from ..config.recipe import Recipe
-from ..core.json_files import fits
+from ..core import markdown
 from ..kinds.base import Kind
 
+TEMPLATE = "card.md.jinja"
+MOST_LABELS = 100
+UNKNOWN_LICENSE = "unknown"
+ABOUT = "[TransEvolve](https://arxiv.org/abs/2109.15142): attention is computed once and evolved over depth."
+ABOUT_PEER = "One of the systems of the `transevolve` package."
 
-def model_card(name: str, recipe: Recipe, result: dict[str, Any] | None, kind: Kind, config: PreTrainedConfig) -> str:
+
+def model_card(
+    name: str,
+    recipe: Recipe,
+    result: dict[str, Any] | None,
+    kind: Kind,
+    config: PreTrainedConfig,
+    license: str = UNKNOWN_LICENSE,
+) -> str:
     """README.md."""
-    parts = [f"# {name}", _what(recipe, result, kind.description(config))]
-    parts += ["## Use", f"```python\n{kind.snippet(name, config)}\n```"]
-    parts += ["## Results", *(_results(result) if result else ["This run has no results.json: nothing was recorded."])]
-    if result:
-        parts += ["## Training", *_training(result)]
-    parts += ["## Recipe", f"```yaml\n{_settings(recipe)}```"]
-    return f"---\n{_front(name, recipe, result, kind.pipeline_tag)}---\n\n" + "\n\n".join(parts) + "\n"
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    filters = {"escape_markdown": markdown.escape, "code": markdown.code, "code_block": markdown.code_block}
+    environment.filters.update(filters)
+    found = result or {}
+    return environment.get_template(TEMPLATE).render(
+        name=name,
+        front=_yaml(_front_matter(name, recipe, result, kind.pipeline_tag, license)),
+        task=kind.description(config),
+        system=str(found.get("system") or recipe.model.variant or recipe.model.system),
+        parameters=found.get("parameters"),
+        about=ABOUT if recipe.model.system == "transevolve" else ABOUT_PEER,
+        labels=kind.labels(config),
+        most_labels=MOST_LABELS,
+        snippet=kind.snippet(json.dumps(name, ensure_ascii=False), config),
+        result={"selected_by": None, "selected_on": None, **result} if result else None,
+        scores=_scores(result),
+        facts=_facts(found),
+        command=_public_command(str(found.get("command", ""))),
+        settings=_yaml(_settings(recipe)),
+        license=license,
+    )
 
 
-def _front(name: str, recipe: Recipe, result: dict[str, Any] | None, tag: str) -> str:
-    front: dict[str, Any] = {"library_name": "transformers", "pipeline_tag": tag, "tags": ["transevolve", tag]}
-    scored = _scored(result)
-    if scored:
-        metrics = [{"type": metric, "name": f"{split} {metric}", "value": value} for split, metric, value in scored]
+def _front_matter(name: str, recipe: Recipe, result: dict[str, Any] | None, tag: str, license: str) -> dict[str, Any]:
+    front = {"library_name": "transformers", "license": license, "pipeline_tag": tag, "tags": ["transevolve", tag]}
+    metrics = [
+        {"type": metric, "name": f"{split} {metric}", "value": value} for split, metric, value in _scores(result)
+    ]
+    if metrics:
         dataset = {"type": recipe.data.hub or recipe.data.task, "name": recipe.data.task}
-        front["model-index"] = [
-            {"name": name, "results": [{"task": {"type": tag}, "dataset": dataset, "metrics": metrics}]}
-        ]
-    return yaml.safe_dump(front, sort_keys=False, allow_unicode=True)
+        results = [{"task": {"type": tag}, "dataset": dataset, "metrics": metrics}]
+        front["model-index"] = [{"name": name, "results": results}]
+    return front
 
 
-def _scored(result: dict[str, Any] | None) -> list[tuple[str, str, float]]:
+def _scores(result: dict[str, Any] | None) -> list[tuple[str, str, float]]:
     splits = [(split, (result or {}).get(split) or {}) for split in ("test", "validation")]
     return [(s, m, float(v)) for s, found in splits for m, v in found.items() if isinstance(v, int | float)]
 
 
-def _what(recipe: Recipe, result: dict[str, Any] | None, does: str) -> str:
-    system = (result or {}).get("system") or recipe.model.variant or recipe.model.system
-    size = f", {result['parameters']:,} parameters" if result and "parameters" in result else ""
-    about = "[TransEvolve](https://arxiv.org/abs/2109.15142): attention computed once and evolved over depth"
-    if recipe.model.system != "transevolve":
-        about = "a system of the `transevolve` package"
-    return f"A model that {does}. It is `{system}`{size}. {about[0].upper() + about[1:]}."
-
-
-def _results(result: dict[str, Any]) -> list[str]:
-    rows = [f"| {split} | {metric} | {value:.4f} |" for split, metric, value in _scored(result)]
-    table = "\n".join(["| split | metric | value |", "|---|---|---|", *rows])
-    chosen = f"The model was selected by {result.get('selected_by')} on {result.get('selected_on')}"
-    return [table, f"{chosen}; the test split, where there is one, was scored once, afterwards."]
-
-
-def _training(result: dict[str, Any]) -> list[str]:
-    facts = [
-        ("command", f"`{result.get('command')}`"),
-        ("time", f"{result.get('seconds', 0):,.0f} s, {result.get('seconds_per_epoch', 0):,.1f} s an epoch"),
+def _facts(result: dict[str, Any]) -> list[tuple[str, Any]]:
+    splits = result.get("data", {}).get("splits")
+    splits = splits if isinstance(splits, dict) else {}
+    seconds, per_epoch = result.get("seconds", 0), result.get("seconds_per_epoch", 0)
+    return [
+        ("time", f"{seconds:,.0f} s, {per_epoch:,.1f} s per epoch"),
         ("seed", result.get("seed")),
         *result.get("machine", {}).items(),
+        *((f"{name} rows", split.get("rows", 0)) for name, split in splits.items() if isinstance(split, dict)),
     ]
-    splits = result.get("data", {}).get("splits")
-    if fits(splits, dict[str, dict[str, Any]]):
-        facts += [(f"{name} rows", split.get("rows", 0)) for name, split in splits.items()]
-    return ["\n".join(f"- {key}: {value}" for key, value in facts)]
 
 
-def _settings(recipe: Recipe) -> str:
-    """The recipe without what was left to its default of nothing."""
-    told = {group: _given(values) for group, values in asdict(recipe).items() if isinstance(values, dict)}
-    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=100)
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """The settings of the recipe that have a value."""
+    groups = {group: values for group, values in asdict(recipe).items() if isinstance(values, dict)}
+    return {
+        group: {key: _public(value) for key, value in values.items() if value is not None}
+        for group, values in groups.items()
+    }
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
+def _public(value: Any) -> Any:
+    """An absolute path becomes the name of its file."""
+    if not isinstance(value, str):
+        return value
+    for kind in (PurePosixPath, PureWindowsPath):
+        if kind(value).is_absolute() or value.startswith("~"):
+            return kind(value).name
+    return value
+
+
+def _public_command(command: str) -> str:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    return shlex.join("=".join(_public(part) for part in word.split("=")) for word in words)
+
+
+def _yaml(value: Any) -> str:
+    stream, yaml = StringIO(), YAML()
+    yaml.width, yaml.default_flow_style = 100, False
+    yaml.dump(value, stream)
+    return stream.getvalue()

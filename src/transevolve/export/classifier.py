@@ -1,5 +1,6 @@
-"""A classifier as exporters want it: two tensors in, logits out; and batches to check an exported one with."""
+"""A classifier as a module of two tensors to logits, and batches to compare an exported one with."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from ..bench.systems import is_exact
 from ..core.errors import UserError
 from ..evolution.attention import EvolvedAttention
 from ..inference import load
@@ -19,7 +21,7 @@ CHECKED = ((1, 1), (1, 7), (2, 16), (3, 33), (2, 128))
 
 
 class Logits(nn.Module):
-    """A model as an exported graph: what its kind of task makes of the logits."""
+    """`input_ids` and `attention_mask` to what the kind of task makes of the logits."""
 
     def __init__(self, model: PreTrainedModel, kind: Kind):
         super().__init__()
@@ -30,21 +32,28 @@ class Logits(nn.Module):
         return self.kind.graph(logits, self.model.config)
 
 
-def load_logits(folder: Path, backend: str | None = None) -> Logits:
-    """The run's model; `backend` replaces that of exact attentions, which all compute the same."""
+def load_logits(folder: Path) -> Logits:
+    """The model of a run."""
     run = load(folder, "cpu")
-    return with_backend(run.model, run.kind, backend)
+    return logits_of(run.model, run.kind)
 
 
-def with_backend(model: PreTrainedModel, kind: Kind, backend: str | None) -> Logits:
+def logits_of(model: PreTrainedModel, kind: Kind, backend: str | None = None) -> Logits:
+    """The model as a graph; `backend` replaces exact ones, which compute the same.
+
+    One eager pass draws the random features of this point of training, which an exported graph keeps.
+    """
     for module in model.modules():
-        if backend is not None and isinstance(module, EvolvedAttention) and module.backend != "linear":
+        if backend is not None and isinstance(module, EvolvedAttention) and is_exact(module.backend):
             module.backend = backend
-    return Logits(model, kind).eval()
+    logits = Logits(model, kind).eval()
+    with torch.no_grad():
+        logits(*sample(1, 1, model.config.vocab_size))
+    return logits
 
 
 def length_limit(config: PreTrainedConfig) -> int | None:
-    """TransEvolve computes positions for any length; other systems may be bound to the one they were built for."""
+    """None for TransEvolve, which computes positions; other systems may be limited to the length of their config."""
     return None if isinstance(config, TransEvolveConfig) else config.max_position_embeddings
 
 
@@ -55,7 +64,7 @@ def dynamic_shapes() -> dict[str, dict[int, torch.export.Dim]]:
 
 
 def sample(rows: int, length: int, vocab: int) -> tuple[Tensor, Tensor]:
-    """Ids and a mask that pads every row but the first by one token more than the row before."""
+    """Ids and a mask; each row has one token less than the row before."""
     generator = torch.Generator().manual_seed(1000 * rows + length)
     ids = torch.randint(0, vocab, (rows, length), generator=generator)
     lengths = (length - torch.arange(rows)).clamp(min=1)
@@ -63,7 +72,7 @@ def sample(rows: int, length: int, vocab: int) -> tuple[Tensor, Tensor]:
 
 
 def largest_difference(expected: Forward, found: Forward, config: PreTrainedConfig) -> float:
-    """Over logits of batches of several shapes, padded and not."""
+    """Largest difference of logits over batches of several shapes, padded and not."""
     worst, limit = 0.0, length_limit(config)
     with torch.inference_mode():
         for rows, length in CHECKED:
@@ -73,8 +82,7 @@ def largest_difference(expected: Forward, found: Forward, config: PreTrainedConf
 
 
 def require_equal(difference: float, what: str) -> None:
-    """NaN is not equal either."""
-    if not difference <= TOLERANCE:
+    if math.isnan(difference) or difference > TOLERANCE:
         raise UserError(
             f"{what} differs from the model by {difference:.2g}, more than {TOLERANCE:g}: it was not written"
         )

@@ -1,4 +1,4 @@
-"""From a run folder to an exported one: written aside, checked, and only then put in its place."""
+"""From a run folder to an exported one: written to a temporary folder, checked, and only then moved into place."""
 
 import copy
 import json
@@ -9,27 +9,27 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers.utils import logging
 
 from ..core.errors import UserError
-from ..core.machine import device_name, versions
+from ..core.files import staging_folder
+from ..core.machine import describe_machine
 from ..inference import LoadedRun, load
-from ..runs.folder import RESULTS, load_model
+from ..runs.folder import load_model
+from ..runs.names import MANIFEST, RESULTS
 from ..runs.results import read_results
-from ..runs.storage import MANIFEST
-from .card import model_card
-from .classifier import Forward, Logits, largest_difference, require_equal, with_backend
+from .card import UNKNOWN_LICENSE, model_card
+from .classifier import Logits, largest_difference, logits_of, require_equal
 from .onnx import load_onnx, require_packages, write_onnx
 from .program import load_program, write_program
 from .timing import Timing, compare
 
-BESIDE = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+TOKENIZER_AND_LABELS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what was found when it was read back."""
+    """The files written, and the result of loading them again."""
 
     files: list[str]
     runtime: str
@@ -37,88 +37,78 @@ class Exported:
     timings: list[Timing] = field(default_factory=list)
 
 
-def export(run: Path, kind: str, output: Path, rounds: int, overwrite: bool) -> Exported:
+def export(
+    run: Path, format: str, output: Path, rounds: int, overwrite: bool, license: str = UNKNOWN_LICENSE
+) -> Exported:
+    """Checks the run against its manifest once, then exports it."""
     loaded = load(run, "cpu")
-    if loaded.kind.graph_output is None and kind != "hf":
-        raise UserError(f"{run} is {loaded.kind.noun}, which {kind} cannot hold; --format hf exports it")
+    if loaded.kind.graph_output is None and format != "hf":
+        raise UserError(f"{run} is {loaded.kind.noun}, which {format} cannot hold; --format hf exports it")
     if output.resolve() == run.resolve():
         raise UserError("--output is the run's own folder: choose another")
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is a file: choose a folder")
     if not overwrite and output.is_dir() and any(output.iterdir()):
         raise UserError(f"{output} is not empty: choose another --output, or add --overwrite")
-    with _aside(output) as folder:
-        return _hugging_face(loaded, folder, output.name) if kind == "hf" else _graph(loaded, kind, folder, rounds)
+    with _moved_into_place(output) as folder:
+        if format == "hf":
+            return _hugging_face(loaded, folder, output.name, license)
+        return _graph(loaded, format, folder, rounds)
 
 
 @contextmanager
-def _aside(output: Path) -> Iterator[Path]:
-    """A folder whose files go to `output` if nothing fails, and nowhere otherwise."""
-    part = output.with_name(f".{output.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    try:
+def _moved_into_place(output: Path) -> Iterator[Path]:
+    """A temporary folder whose files move to `output` unless an error is raised."""
+    with staging_folder(output) as part:
         yield part
         output.mkdir(parents=True, exist_ok=True)
         for file in part.iterdir():
             file.replace(output / file.name)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
-def _graph(run: LoadedRun, kind: str, folder: Path, rounds: int) -> Exported:
-    """A file that holds the whole computation. ONNX has no fused attention with a drift: the literal form is faster."""
-    if kind == "onnx":
+def _graph(run: LoadedRun, format: str, folder: Path, rounds: int) -> Exported:
+    """A file with the whole computation. ONNX has no fused attention with a drift: `literal` is faster there."""
+    onnx = format == "onnx"
+    if onnx:
         require_packages()
-    original = Logits(run.model, run.kind).eval()
+    original = logits_of(run.model, run.kind)
     config = original.model.config
-    path = folder / ("model.onnx" if kind == "onnx" else "model.pt2")
+    path = folder / ("model.onnx" if onnx else "model.pt2")
     try:
-        if kind == "onnx":
-            write_onnx(with_backend(copy.deepcopy(run.model), run.kind, "literal"), config.vocab_size, path)
+        if onnx:
+            write_onnx(logits_of(copy.deepcopy(run.model), run.kind, "literal"), config.vocab_size, path)
         else:
             write_program(original, config.vocab_size, path)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         system = getattr(config, "system", "transevolve")
-        raise UserError(f"{kind} cannot hold this model ({system}): {_first_line(error)}") from error
-    found: Forward = load_onnx(path) if kind == "onnx" else load_program(path)
-    runtime = "onnxruntime" if kind == "onnx" else "program"
+        raise UserError(f"{format} cannot represent this model ({system}): {_first_line(error)}") from error
+    found = load_onnx(path) if onnx else load_program(path)
     difference = largest_difference(original, found, config)
     require_equal(difference, path.name)
     timings = compare(original, found, config, rounds) if rounds else []
-    _beside(run.folder, folder)
-    exported = Exported(_names(folder, "export.json"), runtime, difference, timings)
-    (folder / "export.json").write_text(json.dumps(_record(kind, exported), indent=1) + "\n", encoding="utf-8")
+    for name in TOKENIZER_AND_LABELS:
+        if (run.folder / name).is_file():
+            shutil.copyfile(run.folder / name, folder / name)
+    exported = Exported(_names(folder, "export.json"), "onnxruntime" if onnx else "program", difference, timings)
+    record = {"format": format, **asdict(exported), "machine": describe_machine()}
+    (folder / "export.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return exported
 
 
-def _record(kind: str, exported: Exported) -> dict[str, Any]:
-    machine = {"device": device_name("cpu"), "threads": torch.get_num_threads(), **versions()}
-    return {"format": kind, **asdict(exported), "machine": machine}
-
-
-def _hugging_face(run: LoadedRun, folder: Path, name: str) -> Exported:
+def _hugging_face(run: LoadedRun, folder: Path, name: str, license: str) -> Exported:
     logging.disable_progress_bar()
-    named = json.loads((run.folder / MANIFEST).read_text(encoding="utf-8"))["sha256"]
-    for file in named:
+    files = json.loads((run.folder / MANIFEST).read_text(encoding="utf-8"))["sha256"]
+    for file in files:
         if not file.endswith(".yaml"):
             shutil.copyfile(run.folder / file, folder / Path(file).name)
-    reloaded = load_model(folder, run.kind.auto_class)
-    card = model_card(name, run.recipe, _result(run.folder), run.kind, reloaded.config)
+    saved = load_model(folder, run.kind.auto_class)
+    card = model_card(name, run.recipe, _result(run.folder), run.kind, saved.config, license)
     (folder / "README.md").write_text(card, encoding="utf-8")
     difference = None
     if run.kind.graph_output is not None:
-        ours, theirs = Logits(run.model, run.kind), Logits(reloaded, run.kind).eval()
-        difference = largest_difference(ours, theirs, reloaded.config)
+        difference = largest_difference(logits_of(run.model, run.kind), Logits(saved, run.kind).eval(), saved.config)
         require_equal(difference, "the copy")
     return Exported(_names(folder), "transformers", difference)
-
-
-def _beside(run: Path, folder: Path) -> None:
-    """What is needed to make ids of texts, and labels of logits."""
-    for name in BESIDE:
-        if (run / name).is_file():
-            shutil.copyfile(run / name, folder / name)
 
 
 def _result(run: Path) -> dict[str, Any] | None:

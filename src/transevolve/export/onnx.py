@@ -1,4 +1,4 @@
-"""A classifier as ONNX, with any batch and length, run by onnxruntime."""
+"""A classifier as ONNX, for any batch size and length, run by onnxruntime."""
 
 import logging
 import warnings
@@ -44,7 +44,7 @@ def write_onnx(logits: Logits, vocab: int, path: Path) -> None:
 
 
 def load_onnx(path: Path) -> Forward:
-    """The file in onnxruntime, on as many threads as torch has."""
+    """The model in onnxruntime, on as many threads as PyTorch uses."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -52,15 +52,15 @@ def load_onnx(path: Path) -> Forward:
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
     def run(input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        given = dict(zip(INPUTS, (input_ids.numpy(), attention_mask.numpy()), strict=True))
-        return torch.from_numpy(np.asarray(session.run(["logits"], given)[0]))
+        inputs = dict(zip(INPUTS, (input_ids.numpy(), attention_mask.numpy()), strict=True))
+        return torch.from_numpy(np.asarray(session.run(["logits"], inputs)[0]))
 
     return run
 
 
 @contextmanager
 def _quiet_exporter() -> Iterator[None]:
-    """The exporter's deprecations and its notes on packages that it could have used concern its authors."""
+    """Hides deprecation warnings and notes that only the authors of the exporter can act on."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

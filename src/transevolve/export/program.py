@@ -1,4 +1,4 @@
-"""A classifier as a `torch.export` program: PyTorch without this package's code."""
+"""A classifier as a `torch.export` program, which runs without this package."""
 
 import warnings
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Torch and an exported model side by side, at batch 1: taken in turns, so that a busy machine is busy for both."""
+"""PyTorch and an exported model timed in turns, one text at a time."""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from transformers import PreTrainedConfig
@@ -15,7 +15,7 @@ LENGTHS = (16, 32, 64, 128, 256)
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of every round at one length."""
+    """Seconds of each round at one length."""
 
     length: int
     torch: list[float]
@@ -45,11 +45,11 @@ def _seconds(step: Callable[[], object]) -> float:
 
 
 def table(timings: list[Timing], name: str) -> tuple[list[str], list[list[str]]]:
-    """Medians, and the ratio with the quartiles of the rounds' own ratios."""
+    """Medians, and the ratio of the medians with the quartiles of the ratios of each round."""
     rows = []
     for timing in timings:
         ours, theirs = spread(timing.torch).middle, spread(timing.exported).middle
         ratio = spread([a / b for a, b in zip(timing.torch, timing.exported, strict=True)])
-        speed = f"{ours / theirs:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+        speed = replace(ratio, middle=ours / theirs).text()
         rows.append([str(timing.length), f"{1e3 * ours:.2f}", f"{1e3 * theirs:.2f}", speed])
     return ["length", "torch ms", f"{name} ms", f"speed of {name} / torch"], rows

@@ -162,4 +162,4 @@ class Kind(ABC):
 
     @abstractmethod
     def snippet(self, name: str, config: PreTrainedConfig) -> str:
-        """Python that uses the model, for its card."""
+        """Python that uses the model, for its card; `name` is a quoted string."""

@@ -17,7 +17,7 @@ ONE_FIELD = str.maketrans("\t\r\n", "   ")
 SNIPPET = """import transevolve  # registers the model
 from transformers import pipeline
 
-classify = pipeline("text-classification", model="{name}")
+classify = pipeline("text-classification", model={name})
 classify("a text")"""
 
 
@@ -93,8 +93,7 @@ class Classification(EncoderKind):
         return ClassPrediction(text, dict(zip(self.labels(config), shares, strict=True)))
 
     def description(self, config: PreTrainedConfig) -> str:
-        labels = self.labels(config)
-        return f"sorts texts into {len(labels)} classes: " + ", ".join(f"`{label}`" for label in labels)
+        return f"sorts texts into {config.num_labels} classes"
 
     def snippet(self, name: str, config: PreTrainedConfig) -> str:
         return SNIPPET.format(name=name)

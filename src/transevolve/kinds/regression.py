@@ -27,7 +27,7 @@ from .session import Session
 SNIPPET = """import transevolve  # registers the model
 from transformers import pipeline
 
-predict = pipeline("text-classification", model="{name}")
+predict = pipeline("text-classification", model={name})
 predict("a text")[0]["score"] * {scale!r} + {mean!r}"""
 
 
@@ -166,7 +166,7 @@ class Regression(EncoderKind):
         return NumberPrediction(text, float(output[0]))
 
     def description(self, config: PreTrainedConfig) -> str:
-        return f"predicts a number, `{self.labels(config)[0]}`, from a text"
+        return "predicts a number from a text"
 
     def snippet(self, name: str, config: PreTrainedConfig) -> str:
         return SNIPPET.format(name=name, scale=config.label_scale, mean=config.label_mean)

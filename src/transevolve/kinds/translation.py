@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SNIPPET = """import transevolve  # registers the model
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("{name}"), AutoTokenizer.from_pretrained("{name}")
+model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained({name}), AutoTokenizer.from_pretrained({name})
 batch = tokenizer(["a text"], return_tensors="pt")
 tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)"""
 

@@ -6,12 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..core.errors import UserError
-from ..core.files import write_atomically
 from ..core.json_files import fits, read_json
 from ..data.fingerprints import changed_files, fingerprints, located
 from ..data.options import DataOptions, Split
-
-DATA = "data.json"
+from .names import DATA
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,8 @@ class DataRecord:
             raise UserError(f"{path} is damaged: remove it, and changed data will not be noticed")
         return cls(directory, dict(files or {}))
 
-    def write(self, folder: Path) -> None:
-        write_atomically(folder / DATA, json.dumps(asdict(self), indent=1) + "\n")
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def found_data(folder: Path, options: DataOptions) -> DataOptions:

@@ -1,6 +1,5 @@
-"""A run folder: where things are in it, and how a model is read from it. Only safetensors and JSON are read."""
+"""How a model is published to a run folder and read from it. Only safetensors and JSON are read."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,33 +11,23 @@ from transformers.utils import logging
 from ..config.files import as_arguments, recipe_from
 from ..config.recipe import Recipe
 from ..core.errors import UserError
+from ..core.files import copy_atomically
+from ..core.json_files import read_json
+from .names import CONFIG, NOT_MODEL, RECIPE, TOKENIZER, WEIGHTS_INDEX
 from .storage import check_manifest, write_manifest
-
-CHECKPOINTS = "checkpoints"
-RECIPE = "recipe.yaml"
-RESULTS = "results.json"
-TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
-NOT_MODEL = (
-    "optimizer",
-    "scheduler",
-    "rng_state",
-    "trainer_state",
-    "manifest",
-    "scaler",
-    "pytorch_model_fsdp",
-    "unlogged",
-)
 
 
 def publish_model(checkpoint: Path, folder: Path) -> None:
     """Copies a checkpoint's model and tokenizer to the top of the run; the manifest comes last."""
-    check_manifest(checkpoint)
-    names = [p.name for p in checkpoint.iterdir() if p.is_file() and not p.name.startswith(NOT_MODEL)]
+    names = model_files(checkpoint)
     for name in names:
-        part = folder / f".{name}.part"
-        shutil.copyfile(checkpoint / name, part)
-        part.replace(folder / name)
+        copy_atomically(checkpoint / name, folder / name)
     write_manifest(folder, [*names, RECIPE])
+
+
+def model_files(checkpoint: Path) -> list[str]:
+    """The names of a checkpoint's files that are its model and tokenizer; raises if one is damaged."""
+    return [name for name in check_manifest(checkpoint) if "/" not in name and not name.startswith(NOT_MODEL)]
 
 
 def check_run(folder: Path) -> None:
@@ -47,16 +36,16 @@ def check_run(folder: Path) -> None:
         raise UserError(f"no run folder {str(folder)!r}")
     if not folder.is_dir() or not (folder / RECIPE).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RECIPE}")
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{folder} has no model yet: its training is not finished; the same train command goes on")
+    if not (folder / CONFIG).is_file():
+        raise UserError(f"{folder} has no model yet: its training is not finished; the same train command resumes it")
     check_manifest(folder)
 
 
 @contextmanager
 def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
-    """One line for a folder with sums that are right and contents that are not.
+    """One line for a folder whose checksums are right and whose contents are not.
 
-    Four libraries read them, and what these raise has no common class.
+    Four libraries read it, and what they raise has no common class.
     """
     try:
         yield
@@ -68,12 +57,26 @@ def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
 
 
 def load_model(folder: Path, auto_class: Any) -> PreTrainedModel:
-    """The model of a folder that has been checked: a run's, or a checkpoint's."""
+    """The model of a run or a checkpoint that has been checked, in evaluation mode."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    check_weights_index(folder)
     with load_errors(folder):
         model = auto_class.from_pretrained(folder, trust_remote_code=False, use_safetensors=True)
     return model.eval()
+
+
+def check_weights_index(folder: Path) -> None:
+    """Weights in several files must be files of the folder itself."""
+    path = folder / WEIGHTS_INDEX
+    if not path.exists():
+        return
+    files = read_json(path).get("weight_map")
+    if not isinstance(files, dict):
+        raise UserError(f"{path} is damaged: it has no weight_map")
+    for name in files.values():
+        if not isinstance(name, str) or Path(name).name != name or (folder / name).is_symlink():
+            raise UserError(f"{path} names {name!r}, which is not a file of its folder")
 
 
 def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:

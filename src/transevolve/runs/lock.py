@@ -1,41 +1,53 @@
-"""One training at a time in a folder: a lock that the system lets go of when its process ends, however it ends."""
+"""One training at a time in a folder: a lock that the system releases when its process ends, however it ends."""
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..core.errors import UserError
+from filelock import FileLock, Timeout
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None
+from ..core.errors import UserError
+from ..core.files import remove_leftovers, write_atomically
+from .names import CHECKPOINTS, LOCK, OWNER
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Makes the folder if it is not there; if nothing was put into it, it is gone again afterwards."""
-    there = folder.exists()
+    """Creates the folder if needed; if nothing was put into it, it is removed again."""
+    created = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / ".lock"
-    with open(path, "a+", encoding="utf-8") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.seek(0)
-                owner = file.read().strip() or "another process"
-                raise UserError(
-                    f"{folder} is being trained by {owner}: wait for it, stop it, or choose another --output"
-                ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()}")
-        file.flush()
-        try:
-            yield
-        finally:
-            file.truncate(0)
-            if not there and list(folder.iterdir()) == [path]:
-                path.unlink()
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UserError(
+            f"{folder} is being trained by {_owner(folder)}: wait for it, stop it, or choose another --output"
+        ) from None
+    except OSError as error:
+        raise UserError(f"cannot lock {folder / LOCK}: {error.strerror or error}; remove that file") from None
+    try:
+        remove_leftovers(folder)
+        write_atomically(folder / OWNER, f"process {os.getpid()}")
+        yield
+    finally:
+        (folder / OWNER).unlink(missing_ok=True)
+        with suppress(OSError):
+            (folder / CHECKPOINTS).rmdir()
+        if not holds_anything(folder):
+            (folder / LOCK).unlink(missing_ok=True)
+        lock.release()
+        if created:
+            with suppress(OSError):
                 folder.rmdir()
+
+
+def holds_anything(folder: Path) -> bool:
+    """Whether there is more in the folder than a training leaves that was killed before its first step."""
+    return any(path.name not in (LOCK, OWNER) for path in folder.iterdir())
+
+
+def _owner(folder: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return (folder / OWNER).read_text(encoding="utf-8")[:100].strip() or "another process"
+    return "another process"

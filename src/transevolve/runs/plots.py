@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-CURVES = "curves.png"
+from ..core.figures import save
 
 
 def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
@@ -30,7 +30,7 @@ def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
         axes[0, 1].set(xlabel="step", ylabel=f"validation {name}", title=name)
     for axis in axes.flat:
         axis.grid(alpha=0.3)
-    _save(figure, path)
+    save(figure, path, dpi=130)
 
 
 def write_confusion(path: Path, counts: np.ndarray, labels: list[str], title: str) -> None:
@@ -54,13 +54,4 @@ def write_confusion(path: Path, counts: np.ndarray, labels: list[str], title: st
         axis.set_xticks(range(len(labels)), names, rotation=45, ha="right")
         axis.set_yticks(range(len(labels)), names)
     axis.set(xlabel="predicted", ylabel="true", title=title)
-    _save(figure, path)
-
-
-def _save(figure: Any, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    part = path.with_name(f".{path.name}.part")
-    figure.savefig(part, dpi=130, format="png")
-    part.replace(path)
-    plt.close(figure)
+    save(figure, path, dpi=130)

@@ -1,6 +1,7 @@
 """Our options as Hugging Face's training arguments."""
 
 import os
+import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,9 +11,19 @@ from transformers import TrainingArguments
 from transformers.utils import logging
 
 from ..config.recipe import TrainingOptions
-from ..core.errors import UserError
+from ..core.errors import UserError, suggestion
 from ..core.json_files import read_json
 from ..core.machine import default_device
+from .optimizer import OPTIMIZERS, PAPER, SCHEDULES
+
+POSITIVE = ("epochs", "max_steps", "batch_size", "batch_tokens", "accumulation", "keep", "log_steps", "eval_tokens")
+NOT_NEGATIVE = ("warmup", "lr_max", "learning_rate", "weight_decay", "clip", "eps", "patience", "eval_steps")
+NOT_NEGATIVE += ("save_steps", "workers", "threads")
+
+
+def finite(value: float) -> bool:
+    """Also false for an integer too large for a float."""
+    return abs(value) <= sys.float_info.max
 
 
 def distributed_processes() -> int:
@@ -21,25 +32,27 @@ def distributed_processes() -> int:
 
 def check_training(options: TrainingOptions) -> None:
     """Refuses what makes no sense, before anything is read or written."""
-    positive = ("epochs", "max_steps", "batch_size", "batch_tokens", "accumulation", "keep", "log_steps", "eval_tokens")
-    for name in positive:
+    for name in POSITIVE:
         value = getattr(options, name)
-        if value is not None and not value > 0:
-            raise UserError(f"training.{name} must be above 0, not {value}")
-    for name in ("warmup", "lr_max", "learning_rate", "weight_decay", "clip", "patience", "eval_steps", "save_steps"):
-        if not getattr(options, name) >= 0:
-            raise UserError(f"training.{name} must not be negative, and is {getattr(options, name)}")
-    for name in ("workers", "threads"):
-        if getattr(options, name) < 0:
-            raise UserError(f"training.{name} must not be negative, and is {getattr(options, name)}")
+        if value is not None and not (value > 0 and finite(value)):
+            raise UserError(f"training.{name} must be a number above 0, not {value}")
+    for name in NOT_NEGATIVE:
+        value = getattr(options, name)
+        if value is not None and not (value >= 0 and finite(value)):
+            raise UserError(f"training.{name} must be a number that is not negative, not {value}")
     for name in ("beta1", "beta2"):
-        if not 0 <= getattr(options, name) < 1:
-            raise UserError(f"training.{name} must lie in [0, 1), not {getattr(options, name)}")
+        value = getattr(options, name)
+        if value is not None and not 0 <= value < 1:
+            raise UserError(f"training.{name} must lie in [0, 1), not {value}")
+    for name, known in (("schedule", [PAPER, *SCHEDULES]), ("optimizer", list(OPTIMIZERS))):
+        value = getattr(options, name)
+        if value not in known:
+            raise UserError(f"unknown training.{name} {value!r}{suggestion(value, known)}")
     if not 0 <= options.seed < 2**32:
         raise UserError(f"training.seed must lie between 0 and 2^32 - 1, not {options.seed}")
     if options.batch_size is not None and options.batch_tokens is not None:
         raise UserError("training.batch_size and training.batch_tokens exclude each other: remove one")
-    if options.schedule == "paper" and options.warmup < 1:
+    if options.schedule == PAPER and options.warmup < 1:
         raise UserError(f"the paper's schedule needs training.warmup in steps, such as 1000, not {options.warmup}")
     if options.memory is not None and options.accumulation is not None:
         raise UserError("training.memory finds the accumulation: remove training.accumulation")
@@ -62,7 +75,7 @@ def training_arguments(
 ) -> TrainingArguments:
     """`metric` selects the model; `wrapped` are the modules that FSDP shards one by one.
 
-    A DeepSpeed file that says nothing of clipping would have accelerate clip at 1.0: training.clip decides instead.
+    Without a setting of its own in the DeepSpeed file, accelerate would clip at 1.0: training.clip decides instead.
     """
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -93,6 +106,7 @@ def training_arguments(
         "remove_unused_columns": False,
         "disable_tqdm": True,
         "use_cpu": on_cpu,
+        "ddp_find_unused_parameters": False,
         "dataloader_num_workers": 0,
         "dataloader_pin_memory": False,
     }

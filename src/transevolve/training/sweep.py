@@ -14,7 +14,7 @@ from ..config.files import find_recipe, known_keys, read_settings
 from ..core.errors import UserError, nearest, quoted
 from ..core.files import write_atomically
 from ..core.machine import commit, device_name, versions
-from ..runs.folder import RESULTS
+from ..runs.names import RESULTS
 
 KEYS = ("recipe", "settings", "rows", "grid", "seeds", "output")
 INTERRUPTED = 130

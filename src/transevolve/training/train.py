@@ -1,7 +1,7 @@
-"""One training from its recipe to a scored model on disk; given again after a stop, it goes on where it was."""
+"""One training from its recipe to a scored model on disk; the same call after a stop resumes where it left off."""
 
 import json
-import shutil
+import math
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
-from transformers.trainer import TRAINER_STATE_NAME
 
-from ..config.files import read_settings, recipe_yaml
+from ..config.files import recipe_yaml
 from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..core.files import write_atomically
-from ..core.machine import default_device
+from ..core.files import clear_when_full, write_atomically
+from ..core.messages import say
 from ..data import TextData, load_data
 from ..data.batching import Batches, RowStore
 from ..data.options import Split
@@ -24,25 +23,27 @@ from ..kinds.base import Kind, Score
 from ..kinds.registry import resolve
 from ..kinds.session import Session
 from ..kinds.systems import unused
-from ..runs.data_record import DATA, DataRecord, data_changes, require_same_data
-from ..runs.folder import CHECKPOINTS, RECIPE, RESULTS, load_errors, load_model, publish_model
+from ..runs.data_record import DataRecord, data_changes
+from ..runs.folder import load_errors, load_model, publish_model
 from ..runs.lock import locked
 from ..runs.metrics_file import MetricsFile
-from ..runs.plots import CURVES, write_curves
+from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, RESULTS, TENSORBOARD
+from ..runs.plots import write_curves
 from ..runs.results import Result, machine_facts, read_results
-from ..runs.storage import PARTIAL, check_manifest, newest_whole
-from .callbacks import Recorder, StopWhenAsked, say, tensorboard
+from ..runs.storage import check_manifest
+from .callbacks.metrics import ClaimFolder, RecordMetrics
+from .callbacks.progress import ShowProgress
+from .callbacks.signals import StopOnSignal
+from .callbacks.tensorboard import tensorboard
+from .callbacks.validation import SelectAgain, ValidateThenSave
+from .claim import require_own_folder
 from .hf_arguments import check_packages, check_training, training_arguments
 from .memory import parts_within
-from .trainer import EvolveTrainer
+from .processes import decided_by_main, join_processes
+from .resume import Resumption, find_resumption
+from .trainer import EvolveTrainer, sharded_modules
 
-INCONSEQUENTIAL = {"output", "training.keep", "training.log_steps", "training.workers", "training.threads"}
-INCONSEQUENTIAL |= {"training.tensorboard", "data.cache"}
-RECOGNISED = {"data.text", "data.label"}
-CHANGED_DATA = "restore the file to resume, or train again into another --output"
-TENSORBOARD = "tensorboard"
 LARGEST_DEFAULT_BATCH = 4096
-REMOVE_IT = "; remove it, and the same command goes on from the one before"
 
 
 class Interrupted(Exception):
@@ -58,19 +59,16 @@ def train(recipe: Recipe, command: str) -> Result:
         torch.set_num_threads(recipe.training.threads)
     folder = Path(recipe.output or default_output(recipe))
     recipe.output = str(folder)
-    state = PartialState(cpu=default_device().type == "cpu")
-    with ExitStack() as held:
-        if state.is_main_process:
-            held.enter_context(locked(folder))
-            refuse_another(folder, recipe)
+    state = join_processes()
+    with ExitStack() as held, StopOnSignal() as stop, clear_when_full(folder):
+        decided_by_main(state, lambda: _take(folder, recipe, held))
         finished = read_result(folder)
         if finished is not None:
             if state.is_main_process:
                 changed = data_changes(folder, recipe.data)
-                since = "" if changed is None else f" (note: {changed} changed since then; they are of the former data)"
+                since = "" if changed is None else f" (note: {changed} changed since then)"
                 say(f"{folder} is finished already; these are its results{since}")
             return finished
-        require_same_data(folder, recipe.data, CHANGED_DATA)
         with state.main_process_first():
             data = load_data(recipe.data)
         for role, name in data.report.columns.items():
@@ -80,7 +78,13 @@ def train(recipe: Recipe, command: str) -> Result:
             ignored = unused(recipe.model)
             if ignored:
                 say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
-        return Run(recipe, folder, data, state, kind).result(command)
+        return Run(recipe, folder, data, state, stop, kind).result(command)
+
+
+def _take(folder: Path, recipe: Recipe, held: ExitStack) -> None:
+    """Locks the folder and makes sure that it may be trained in."""
+    held.enter_context(locked(folder))
+    require_own_folder(folder, recipe)
 
 
 @dataclass
@@ -91,6 +95,7 @@ class Run:
     folder: Path
     data: TextData
     state: PartialState
+    stop: StopOnSignal
     kind: Kind
 
     def __post_init__(self):
@@ -127,6 +132,8 @@ class Run:
         self.check_reloaded(again, best_step, metrics)
         validation = again if self.kind.scored_alike else self.score(model, "validation", final=True).metrics
         test = None if self.data.test is None else self.score(model, "test", final=True).metrics
+        for split, scores in (("validation", validation), ("test", test or {})):
+            require_finite(scores, f"the selected model on {split}")
         rows = metrics.rows()
         result = Result.gather(self.recipe, command, self.data, model, rows, best_step, validation, test, self.facts)
         if self.state.is_main_process:
@@ -139,25 +146,21 @@ class Run:
         set_seed(self.training.seed)
         model = self.kind.build(self.recipe, self.data)
         batches = self.batches(model)
-        if self.state.is_main_process:
-            write_atomically(self.folder / RECIPE, recipe_yaml(self.recipe))
-            if not (self.folder / DATA).exists():
-                DataRecord.of(self.recipe.data).write(self.folder)
-        asked = StopWhenAsked()
-        callbacks: list[Any] = [asked]
-        if self.state.is_main_process:
-            callbacks.append(Recorder(metrics, self.folder.name))
-            if self.training.tensorboard:
-                callbacks.append(tensorboard(self.folder / TENSORBOARD))
-        if self.training.patience:
-            callbacks.append(EarlyStoppingCallback(self.training.patience))
         checkpoints = self.folder / CHECKPOINTS
-        wrapped = list(getattr(model, "_no_split_modules", None) or [])
+        better = self.kind.metrics[self.metric]
+        arguments = training_arguments(
+            self.training, checkpoints, batches.parts, self.metric, better, sharded_modules(model)
+        )
+        resumed = decided_by_main(
+            self.state,
+            lambda: find_resumption(checkpoints, self.training, self.metric, better),
+        )
+        if resumed.finished is not None:
+            return resumed.finished
+        callbacks = self.callbacks(metrics, resumed)
         trainer = EvolveTrainer(
             model,
-            training_arguments(
-                self.training, checkpoints, batches.parts, self.metric, self.kind.metrics[self.metric], wrapped
-            ),
+            arguments,
             options=self.training,
             train=RowStore(self.data.train),
             validation=self.data.validation,
@@ -168,28 +171,37 @@ class Run:
             loss=self.kind.loss(self.recipe),
             callbacks=callbacks,
         )
-        resumed = self.newest_checkpoint(checkpoints)
-        if resumed is not None:
-            with load_errors(resumed, REMOVE_IT):
-                stopped = stopped_early(resumed, self.training.patience)
-            if stopped is not None:
-                return stopped
         try:
-            trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
+            trainer.train(resume_from_checkpoint=None if resumed.checkpoint is None else str(resumed.checkpoint))
         except Exception as error:
-            if resumed is None or trainer.stepped:
+            if resumed.checkpoint is None or trainer.stepped:
                 raise
-            with load_errors(resumed, REMOVE_IT):
+            with load_errors(resumed.checkpoint, "; remove it, and the same command resumes from the one before"):
                 raise error
         finally:
-            asked.release()
             for callback in callbacks:
-                if isinstance(callback, Recorder):
+                if isinstance(callback, ShowProgress):
                     callback.close()
-        if asked.asked and trainer.state.global_step < trainer.state.max_steps:
-            raise Interrupted(f"saved at step {trainer.state.global_step:,}; the same command goes on from there")
-        assert trainer.state.best_global_step is not None
+        if self.stop.asked and trainer.state.global_step < trainer.state.max_steps:
+            raise Interrupted(f"saved at step {trainer.state.global_step:,}; the same command resumes from there")
+        if trainer.state.best_global_step is None:
+            raise UserError(f"no model was validated in {trainer.state.global_step:,} steps: lower training.eval_steps")
         return trainer.state.best_global_step
+
+    def callbacks(self, metrics: MetricsFile, resumed: Resumption) -> list[Any]:
+        """In the order in which they are called: what decides comes before what records."""
+        found: list[Any] = [self.stop, ValidateThenSave()]
+        if resumed.selected is not None:
+            found.append(SelectAgain(*resumed.selected))
+        if self.training.patience:
+            found.append(EarlyStoppingCallback(self.training.patience))
+        if self.state.is_main_process:
+            record = DataRecord.of(self.recipe.data).as_json()
+            found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
+            found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
+            if self.training.tensorboard:
+                found.append(tensorboard(self.folder / TENSORBOARD))
+        return found
 
     def batches(self, model: PreTrainedModel) -> Batches:
         options = self.training
@@ -207,26 +219,12 @@ class Run:
             processes=self.state.num_processes,
             seed=options.seed,
         )
-        if options.memory is not None:
-            batches.parts = parts_within(options.memory, model.config, batches)
+        budget = options.memory
+        if budget is not None:
+            batches.parts = decided_by_main(self.state, lambda: parts_within(budget, model.config, batches))
             if self.state.is_main_process:
-                say(f"a batch is worked through in {batches.parts} parts to stay within {options.memory}")
+                say(f"each batch is processed in {batches.parts} parts to stay within {budget}")
         return batches
-
-    def newest_checkpoint(self, checkpoints: Path) -> Path | None:
-        """The checkpoint to go on from; what a crash left half written is removed."""
-        if self.state.is_main_process:
-            shutil.rmtree(checkpoints / PARTIAL, ignore_errors=True)
-        self.state.wait_for_everyone()
-        newest, complaints = newest_whole(checkpoints)
-        if self.state.is_main_process:
-            for complaint in complaints:
-                say(f"warning: {complaint}; it is not used")
-            if newest is not None:
-                say(f"going on from {newest}")
-            elif complaints:
-                say("no checkpoint is whole: starting from the beginning")
-        return newest
 
     def check_reloaded(self, validation: dict[str, float], best_step: int, metrics: MetricsFile) -> None:
         """A model read back from disk must score as it did when it was selected."""
@@ -234,19 +232,17 @@ class Run:
         if not recorded:
             return
         before, now = recorded[-1][f"eval_{self.metric}"], validation[self.metric]
-        if abs(before - now) > (1e-6 if self.training.precision == "fp32" else 5e-3):
+        if not abs(before - now) <= (1e-6 if self.training.precision == "fp32" else 5e-3):
             raise UserError(
                 f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} read back from"
                 f" {self.folder}: what was saved is not what was trained"
             )
 
 
-def stopped_early(checkpoint: Path, patience: int) -> int | None:
-    """The best step of a training that had run out of patience when this checkpoint was written; else None."""
-    state = json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-    kept = state["stateful_callbacks"].get(EarlyStoppingCallback.__name__, {}).get("attributes", {})
-    out_of_patience = patience and kept.get("early_stopping_patience_counter", 0) >= patience
-    return state["best_global_step"] if out_of_patience else None
+def require_finite(scores: dict[str, float], what: str) -> None:
+    for name, value in scores.items():
+        if not math.isfinite(value):
+            raise UserError(f"{what} has a {name} of {value}: it is of no use; lower the learning rate and train again")
 
 
 def default_tokens(lengths: list[int]) -> int:
@@ -260,32 +256,8 @@ def default_output(recipe: Recipe) -> str:
     return f"runs/{recipe.data.task}-{name}-{recipe.training.seed}"
 
 
-def refuse_another(folder: Path, recipe: Recipe) -> None:
-    """A folder that is not empty must hold the same training."""
-    path = folder / RECIPE
-    if path.exists():
-        before, now = flat(read_settings(path)), flat(asdict(recipe))
-        open_now = INCONSEQUENTIAL | {key for key in RECOGNISED if now[key] is None}
-        changed = [k for k in now if k not in open_now and k in before and before[k] != now[k]]
-        if changed:
-            key = changed[0]
-            raise UserError(
-                f"{folder} holds another training ({key} was {before[key]}, is {now[key]}):"
-                " choose another --output, or remove the folder"
-            )
-    elif any(p.name != ".lock" for p in folder.iterdir()):
-        raise UserError(f"{folder} is not empty and not a run: choose another --output")
-
-
-def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
-
-
 def read_result(folder: Path) -> Result | None:
-    """The result of a finished run; None if it is not finished, or if the model or what is told of it is damaged."""
+    """The result of a finished run; None if it is not finished, or if its model or its results are damaged."""
     try:
         check_manifest(folder)
         return Result(**read_results(folder / RESULTS))

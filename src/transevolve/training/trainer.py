@@ -1,4 +1,7 @@
-"""Hugging Face's Trainer with the paper's schedule, batches of our own, and checkpoints that are whole or not there."""
+"""Hugging Face's Trainer with our batches, optimizer and schedule, and checkpoints that are complete or absent.
+
+The only file that relies on private names of transformers.
+"""
 
 import json
 import math
@@ -7,23 +10,36 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.distributed.tensor import DTensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 from ..config.recipe import TrainingOptions
 from ..core.errors import UserError
+from ..core.files import clear_when_full, remove
 from ..data.batching import Batches, BatchLoader, Collator, RowStore
-from ..runs.storage import PARTIAL, full_disk_told, publish, rotate
-from .schedule import learning_rate
+from ..runs.names import PARTIAL
+from ..runs.storage import publish, rotate
+from .optimizer import build_optimizer, build_schedule
+
+ADVICE = (
+    "training stopped, the last good checkpoint is kept; try a lower training.lr_max or training.learning_rate, a"
+    " longer training.warmup, or training.clip=1"
+)
+
+
+def sharded_modules(model: PreTrainedModel) -> list[str]:
+    """The classes of the modules that FSDP shards one by one."""
+    return list(model._no_split_modules or [])
 
 
 class EvolveTrainer(Trainer):
     """What differs from the Trainer: batches, optimizer, schedule, scoring, and how checkpoints are written.
 
-    `score(model)` gives the validation metrics; it is called by all processes. `loss` is None for models that compute
-    their own. `stepped` tells whether training has begun, and a checkpoint has been read.
+    `score(model)` returns the validation metrics; every process calls it. `loss` is None for models that compute their
+    own. `stepped` is whether training has begun, so that a checkpoint has been read.
     """
 
     model: PreTrainedModel
@@ -63,23 +79,15 @@ class EvolveTrainer(Trainer):
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
-            parameters = [p for p in (self.model if model is None else model).parameters() if p.requires_grad]
-            groups = [
-                {"params": [p for p in parameters if p.ndim > 1], "weight_decay": self.options.weight_decay},
-                {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-            ]
-            assert self.options.beta2 is not None
-            betas = (self.options.beta1, self.options.beta2)
-            self.optimizer = torch.optim.AdamW(groups, lr=1.0, betas=betas, eps=self.options.eps or 1e-8)
+            self.optimizer = build_optimizer((self.model if model is None else model).parameters(), self.options)
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> LambdaLR:
         if self.lr_scheduler is None:
             width = self.accelerator.unwrap_model(self.model).config.hidden_size
-            options = self.options
-            self.lr_scheduler = LambdaLR(
-                optimizer or self.optimizer, lambda done: learning_rate(done + 1, num_training_steps, width, options)
-            )
+            chosen = self.optimizer if optimizer is None else optimizer
+            assert chosen is not None
+            self.lr_scheduler = build_schedule(chosen, self.options, num_training_steps, width)
             self._created_lr_scheduler = True
         return self.lr_scheduler
 
@@ -87,20 +95,13 @@ class EvolveTrainer(Trainer):
         self.stepped = True
         loss = super().training_step(model, inputs, num_items_in_batch)
         if loss.device.type == "cpu" and not math.isfinite(loss.item()):
-            raise self._not_finite(loss.item())
+            raise UserError(f"the loss became {loss.item()} at step {self.state.global_step + 1}: {ADVICE}")
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if not math.isfinite(logs.get("loss", 0.0)):
-            raise self._not_finite(logs["loss"])
+            raise UserError(f"the loss became {logs['loss']} at step {self.state.global_step}: {ADVICE}")
         super().log(logs, start_time)
-
-    def _not_finite(self, loss: float) -> UserError:
-        return UserError(
-            f"the loss became {loss} at step {self.state.global_step + 1}: training stopped, the last good checkpoint"
-            " is kept; try a lower training.lr_max or training.learning_rate, a longer training.warmup, or"
-            " training.clip=1"
-        )
 
     def evaluate(self, *args, metric_key_prefix: str = "eval", **kwargs) -> dict[str, float]:
         metrics = {
@@ -109,6 +110,10 @@ class EvolveTrainer(Trainer):
                 self.accelerator.unwrap_model(self.model_wrapped, keep_torch_compile=False)
             ).items()
         }
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise UserError(f"{name} became {value} at step {self.state.global_step}: {ADVICE}")
+        self._require_finite_weights()
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
@@ -120,24 +125,38 @@ class EvolveTrainer(Trainer):
             self.control.should_save = True
         return improved
 
+    def _require_finite_weights(self) -> None:
+        """Checked wherever a model may be selected or saved, by all processes together."""
+        local = [p.to_local() if isinstance(p, DTensor) else p for p in self.model.parameters()]
+        finite = torch.tensor(float(all(bool(p.isfinite().all()) for p in local)), device=self.args.device)
+        if self.args.world_size > 1:
+            distributed.all_reduce(finite, op=distributed.ReduceOp.MIN)
+        if not finite:
+            raise UserError(f"weights became infinite or NaN at step {self.state.global_step}: {ADVICE}")
+
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        self._require_finite_weights()
         final = Path(self.args.output_dir or ".")
-        with full_disk_told(final, f"checkpoint {self.state.global_step}"):
-            super()._save_checkpoint(model, trial)
-            unlogged = {"loss": float(self._tr_loss), "logged": self._globalstep_last_logged}
-            name = f"checkpoint-{self.state.global_step}"
-            (final / PARTIAL / name / self._unlogged_file()).write_text(json.dumps(unlogged))
-            self.accelerator.wait_for_everyone()
+        name = f"checkpoint-{self.state.global_step}"
+        hint = "the last good checkpoint is kept, make room and run the same command again"
+        try:
+            with clear_when_full(final / name, hint):
+                super()._save_checkpoint(model, trial)
+                unlogged = {"loss": float(self._tr_loss), "logged": self._globalstep_last_logged}
+                (final / PARTIAL / name / self._unlogged_file()).write_text(json.dumps(unlogged))
+                self.accelerator.wait_for_everyone()
+                if self.args.should_save:
+                    publish(final / PARTIAL / name, final / name)
+        finally:
             if self.args.should_save:
-                publish(final / PARTIAL / name, final / name)
-                (final / PARTIAL).rmdir()
+                remove(final / PARTIAL)
         if self.args.should_save:
             best = self.state.best_global_step
             rotate(final, self.options.keep, set() if best is None else {best})
         self.accelerator.wait_for_everyone()
 
     def _unlogged_file(self) -> str:
-        """Where a process keeps the loss that its next line of metrics begins with."""
+        """Where a process keeps the loss that its next row of metrics starts with."""
         return f"unlogged-{self.args.process_index}.json"
 
     def _load_rng_state(self, checkpoint: str | None) -> None:

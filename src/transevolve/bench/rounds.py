@@ -1,0 +1,76 @@
+"""Systems timed in turns, one step each per round, so that other load on the machine affects all alike."""
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+from .results import Row
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A row and the step that is timed for it, `repeats` times."""
+
+    row: Row
+    step: Callable[[], object]
+    repeats: int
+
+
+def missing_repeats(row: Row, repeats: int) -> int:
+    return 0 if row.note is not None else max(0, repeats - len(row.seconds))
+
+
+def run_rounds(lanes: list[Lane], device: str, after_round: Callable[[], None]) -> None:
+    """Times every lane once per round, each round starting one lane further; earlier rounds are not repeated."""
+    rounds = max((lane.repeats for lane in lanes), default=0)
+    for turn in range(rounds):
+        start = turn % len(lanes)
+        waiting = [
+            lane
+            for lane in lanes[start:] + lanes[:start]
+            if len(lane.row.seconds) <= turn and missing_repeats(lane.row, lane.repeats)
+        ]
+        for lane in waiting:
+            attempt(lane.row, lambda lane=lane: _time(lane, device))
+        if waiting:
+            after_round()
+            print(f"length {lanes[0].row.length}: round {turn + 1} of {rounds}", file=sys.stderr)
+
+
+def attempt(row: Row, action: Callable[[], T]) -> T | None:
+    """The value of the action; if it fails, a note in the row says why and the benchmark continues."""
+    try:
+        return action()
+    except Exception as error:
+        row.note = failure(error)
+        return None
+
+
+def failure(error: Exception) -> str:
+    """A row's note: out of memory, or what else went wrong."""
+    message = " ".join(str(error).split())
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in message:
+        return "does not fit in memory"
+    return f"failed: {type(error).__name__}: {message[:200]}"
+
+
+def _time(lane: Lane, device: str) -> None:
+    gc.collect()
+    _synchronize(device)
+    start, cpu = time.perf_counter(), time.process_time()
+    lane.step()
+    _synchronize(device)
+    lane.row.seconds.append(time.perf_counter() - start)
+    lane.row.cpu_seconds.append(time.process_time() - cpu)
+
+
+def _synchronize(device: str) -> None:
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)

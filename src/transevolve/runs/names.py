@@ -1,0 +1,30 @@
+"""The names of everything in a run folder."""
+
+RECIPE = "recipe.yaml"
+RESULTS = "results.json"
+DATA = "data.json"
+METRICS = "metrics.jsonl"
+CURVES = "curves.png"
+CHECKPOINTS = "checkpoints"
+TENSORBOARD = "tensorboard"
+MANIFEST = "manifest.json"
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+WEIGHTS_INDEX = "model.safetensors.index.json"
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+
+LOCK = ".transevolve.lock"
+OWNER = ".transevolve.owner"
+PARTIAL = ".partial"
+
+# What a checkpoint holds besides the model.
+NOT_MODEL = (
+    "optimizer",
+    "scheduler",
+    "rng_state",
+    "trainer_state",
+    "manifest",
+    "scaler",
+    "pytorch_model_fsdp",
+    "unlogged",
+)

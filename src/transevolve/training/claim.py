@@ -1,0 +1,60 @@
+"""Whether a folder may be trained in: it is new, it holds the same training, or what it holds cannot be resumed."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from ..config.recipe import Recipe
+from ..core.errors import UserError
+from ..kinds.registry import resolve
+from ..runs.data_record import require_same_data
+from ..runs.folder import load_run_recipe
+from ..runs.lock import holds_anything
+from ..runs.names import CHECKPOINTS, LOCK, MANIFEST, RECIPE, RESULTS, TENSORBOARD
+from ..runs.storage import checkpoints
+
+# Settings that change no weights.
+INCONSEQUENTIAL = {"output", "data.cache", "training.keep", "training.log_steps", "training.workers"}
+INCONSEQUENTIAL |= {"training.tensorboard"}
+# Settings that a run's recipe has as they were recognised in the data.
+RECOGNISED = {"data.text", "data.label"}
+CHANGED_DATA = "restore the file to resume, or train again into another --output"
+
+
+def require_own_folder(folder: Path, recipe: Recipe) -> None:
+    """Refuses a folder with somebody's files, with another training, or with links that lead out of it."""
+    for name in (CHECKPOINTS, TENSORBOARD):
+        if (folder / name).is_symlink():
+            raise UserError(f"{folder / name} is a symbolic link, which a run folder must not have: remove it")
+    if not (folder / RECIPE).exists():
+        if holds_anything(folder):
+            raise UserError(f"{folder} is not empty and not a run: choose another --output")
+        return
+    if not _has_progress(folder):
+        return
+    before = load_run_recipe(folder)
+    resolve(before)
+    changed = differences(before, recipe)
+    if changed:
+        raise UserError(
+            f"{folder} holds another training ({changed[0]}): choose another --output, or remove the folder"
+        )
+    if not (folder / RESULTS).exists():
+        require_same_data(folder, recipe.data, CHANGED_DATA)
+
+
+def _has_progress(folder: Path) -> bool:
+    """Whether there is anything to resume or to use; only a lock shows that `recipe.yaml` is ours to replace."""
+    return bool(checkpoints(folder / CHECKPOINTS)) or (folder / MANIFEST).exists() or not (folder / LOCK).exists()
+
+
+def differences(before: Recipe, now: Recipe) -> list[str]:
+    """The settings that differ and matter, as "key was value, is value"."""
+    old, new = asdict(before), asdict(now)
+    found = []
+    for group, settings in new.items():
+        pairs = {group: (old[group], settings)}
+        if isinstance(settings, dict):
+            pairs = {f"{group}.{key}": (old[group][key], value) for key, value in settings.items()}
+        open_now = INCONSEQUENTIAL | {key for key in RECOGNISED & pairs.keys() if pairs[key][1] is None}
+        found += [f"{key} was {a}, is {b}" for key, (a, b) in pairs.items() if key not in open_now and a != b]
+    return found

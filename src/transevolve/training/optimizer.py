@@ -1,0 +1,69 @@
+"""Optimizers and learning-rate schedules. A new one is a function and an entry in `OPTIMIZERS` or `SCHEDULES`."""
+
+import math
+from collections.abc import Callable, Iterable
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+
+from ..config.recipe import TrainingOptions
+
+
+def paper_learning_rate(step: int, lr_max: float, hidden_size: int, warmup: float) -> float:
+    """lr_max / sqrt(d) * min(step^-0.5, warmup^-1.5 * step), steps counted from 1.
+
+    Differs from the paper: `min`, where it prints `max` (which would never decay); its code has `min` too.
+    """
+    if step <= 0:
+        return 0.0
+    return lr_max * hidden_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+def warmup_steps(options: TrainingOptions, total: int) -> float:
+    """Steps of warm-up; below 1, `warmup` is a share of all steps."""
+    return options.warmup if options.warmup >= 1 else max(1.0, round(options.warmup * total))
+
+
+# After the warm-up: from the share of steps that are left to the share of the peak rate.
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "linear": lambda left: left,
+    "cosine": lambda left: 0.5 - 0.5 * math.cos(math.pi * left),
+    "constant": lambda left: 1.0,
+}
+PAPER = "paper"
+
+
+def learning_rate(step: int, total: int, hidden_size: int, options: TrainingOptions) -> float:
+    """The rate at a step, counted from 1, of `total`."""
+    warmup = warmup_steps(options, total)
+    if options.schedule == PAPER:
+        return paper_learning_rate(step, options.lr_max, hidden_size, warmup)
+    if step < warmup:
+        return options.learning_rate * step / warmup
+    left = min(1.0, max(0.0, (total - step + 1) / max(total - warmup + 1, 1)))
+    return options.learning_rate * SCHEDULES[options.schedule](left)
+
+
+def _adamw(groups: list[dict], options: TrainingOptions) -> torch.optim.Optimizer:
+    beta2 = 0.999 if options.beta2 is None else options.beta2
+    eps = 1e-8 if options.eps is None else options.eps
+    return torch.optim.AdamW(groups, lr=1.0, betas=(options.beta1, beta2), eps=eps)
+
+
+OPTIMIZERS: dict[str, Callable[[list[dict], TrainingOptions], torch.optim.Optimizer]] = {"adamw": _adamw}
+
+
+def build_optimizer(parameters: Iterable[torch.nn.Parameter], options: TrainingOptions) -> torch.optim.Optimizer:
+    """The optimizer at rate 1, which `build_schedule` scales; weight decay is for matrices alone."""
+    trained = [p for p in parameters if p.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": options.weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return OPTIMIZERS[options.optimizer](groups, options)
+
+
+def build_schedule(
+    optimizer: torch.optim.Optimizer, options: TrainingOptions, total: int, hidden_size: int
+) -> LambdaLR:
+    return LambdaLR(optimizer, lambda done: learning_rate(done + 1, total, hidden_size, options))

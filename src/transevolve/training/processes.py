@@ -1,0 +1,47 @@
+"""The processes of one training, as torchrun starts them: joining, leaving, and deciding together."""
+
+import atexit
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
+
+from ..core.errors import UserError
+from ..core.machine import default_device
+
+T = TypeVar("T")
+
+
+def join_processes() -> PartialState:
+    """Joins the process group, if there is one, and leaves it when the interpreter ends, for whatever reason.
+
+    The group's threads must not outlive the interpreter: C++ aborts the process if they do.
+    """
+    atexit.unregister(leave_processes)
+    state = PartialState(cpu=default_device().type == "cpu")
+    atexit.register(leave_processes)
+    return state
+
+
+def leave_processes() -> None:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def decided_by_main(state: PartialState, decide: Callable[[], T]) -> T:
+    """What the main process decides, in every process; a `UserError` is raised in all of them."""
+    told: list[Any] = [None, None]
+    if state.is_main_process:
+        try:
+            told = [decide(), None]
+        except UserError as error:
+            told = [None, str(error)]
+            if state.num_processes == 1:
+                raise
+    if state.num_processes > 1:
+        broadcast_object_list(told)
+    if told[1] is not None:
+        raise UserError(told[1])
+    return told[0]
