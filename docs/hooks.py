@@ -3,14 +3,12 @@
 A page asks by a line `<!-- generated: NAME -->`, where NAME is a key of `PARTS`.
 """
 
+import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
-from importlib import import_module
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
-
-import docstring_parser
 
 MARKER = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
@@ -22,59 +20,62 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def commands() -> str:
     """Every command with its usage and options."""
-    from transevolve_cli import COMMANDS
+    from transevolve.cli import COMMANDS
 
-    return "\n\n".join(_command(name, command) for name, command in COMMANDS.items())
+    return "\n\n".join(_command(name, summary) for name, summary in COMMANDS.items())
 
 
-def _command(name: str, command: Any) -> str:
-    options = import_module(command.module).Options
-    places = [f for f in fields(options) if f.metadata.get("positional")]
-    usage = " ".join([f"transevolve {name}", *map(_place, places), "[OPTIONS]" if len(fields(options)) else ""]).strip()
-    told = docstring_parser.parse(options.__doc__ or "")
-    parts = [f"## {name}", f"{_sentence(command.summary)} {_flat(_about(told))}", f"```\n{usage}\n```"]
+def _command(name: str, summary: str) -> str:
+    from transevolve.cli import arguments_of, module_of
+
+    arguments = [argument for argument in arguments_of(name) if argument.show]
+    places = [argument for argument in arguments if argument.index is not None]
+    usage = " ".join([f"transevolve {name}", *map(_place, places), "[OPTIONS]" if arguments else ""]).strip()
+    about = _flat((inspect.getdoc(module_of(name).Options) or "").partition("\n\nArgs:")[0])
+    parts = [f"## {name}", f"{summary} {about}", f"```\n{usage}\n```"]
     if name == "train":
         parts.append("Its options are the [keys of a recipe](recipe.md): `--data.path F`, `--training.epochs N` ...")
-    elif fields(options):
-        parts.append(_table(["option", "type", "default", "meaning"], _options(options)))
+    elif arguments:
+        parts.append(_table(["option", "type", "default", "meaning"], map(_option, arguments)))
     return "\n\n".join(parts)
 
 
-def _place(f: Field) -> str:
-    many = f.default_factory is list
-    shown = f"{f.name.upper()}{' ...' if many or f.name == 'paths' else ''}"
-    return shown if _required(f) else f"[{shown}]"
+def _place(argument: Any) -> str:
+    many = argument.field_info.kind is inspect.Parameter.VAR_POSITIONAL
+    shown = f"{argument.name.lstrip('-').upper()}{' ...' if many else ''}"
+    return shown if argument.required else f"[{shown}]"
 
 
-def _options(options: type) -> Iterator[list[str]]:
-    hints, meanings = get_type_hints(options), _meanings(options)
-    for f in fields(options):
-        name = f.name.upper() if f.metadata.get("positional") else f"--{f.name}"
-        kind = "flag" if hints[f.name] is bool else _type(hints[f.name])
-        yield [f"`{name}`", kind, "" if kind == "flag" else _default(f), meanings[f.name]]
+def _option(argument: Any) -> list[str]:
+    name = argument.name.lstrip("-").upper() if argument.index is not None else argument.name
+    if not argument.parameter.help:
+        raise ValueError(f"{argument.name} has no help")
+    kind = "flag" if argument.hint is bool else _type(argument.hint)
+    default = argument.field_info.default
+    default = MISSING if argument.required else None if default is inspect.Parameter.empty else default
+    return [f"`{name}`", kind, "" if kind == "flag" else _default(default), _flat(argument.parameter.help)]
 
 
 def recipe() -> str:
-    """Every key of a recipe, by its group; of `data`, which tasks use it."""
+    """Every key of a recipe, by section; those of `data` with the tasks that use them."""
     from transevolve.config.recipe import Recipe
 
-    parts, hints, meanings = [], get_type_hints(Recipe), _meanings(Recipe)
+    parts, kinds = [], get_type_hints(Recipe)
     for f in fields(Recipe):
-        kind = hints[f.name]
+        kind = kinds[f.name]
         if is_dataclass(kind):
-            about = _flat(_about(docstring_parser.parse(kind.__doc__ or "")))
             columns = ["key", "type", "default", "meaning", *(["tasks"] if f.name == "data" else [])]
-            parts += [f"## {f.name}", about, _table(columns, _keys(f.name, kind))]
+            rows = (row + ([_users(key)] if f.name == "data" else []) for key, row in _settings(kind, f"{f.name}."))
+            parts += [f"## {f.name}", _flat(inspect.getdoc(kind) or ""), _table(columns, rows)]
         else:
-            parts += [f"## {f.name}", f"`{f.name}`, {_type(hints[f.name])}: {meanings[f.name]}"]
+            parts += [f"## {f.name}", f"`{f.name}`, {_type(kind)}: {f.metadata['help']}"]
     return "\n\n".join(parts)
 
 
-def _keys(group: str, kind: type) -> Iterator[list[str]]:
-    hints, meanings = get_type_hints(kind), _meanings(kind)
+def _settings(kind: Any, prefix: str = "") -> Iterator[tuple[str, list[str]]]:
+    kinds = get_type_hints(kind)
     for f in fields(kind):
-        row = [f"`{group}.{f.name}`", _type(hints[f.name]), _default(f), meanings[f.name]]
-        yield [*row, _users(f.name)] if group == "data" else row
+        yield f.name, [f"`{prefix}{f.name}`", _type(kinds[f.name]), _default(_initial(f)), f.metadata["help"]]
 
 
 def _users(key: str) -> str:
@@ -103,32 +104,19 @@ def names() -> str:
 
 
 def configuration() -> str:
-    """The fields of TransEvolveConfig, in order; its docstring says what they mean."""
-    from transevolve import TransEvolveConfig
+    """The settings of TransEvolveConfig; its docstring says more."""
+    from transevolve.models.settings import ModelSettings
 
-    own = vars(TransEvolveConfig)["__annotations__"]
-    rows = ([f"`{f.name}`", _type(f.type), _default(f)] for f in fields(TransEvolveConfig) if f.name in own)
-    return _table(["field", "type", "default"], rows)
+    return _table(["field", "type", "default", "meaning"], (row for _, row in _settings(ModelSettings)))
 
 
-def _meanings(options: type) -> dict[str, str]:
-    """What the `Args:` of a dataclass and its bases say; a field that they leave out is an error."""
-    documented = [docstring_parser.parse(kind.__doc__ or "") for kind in reversed(options.__mro__)]
-    found = {p.arg_name: _flat(p.description or "") for told in documented for p in told.params}
-    missing = [f.name for f in fields(options) if not found.get(f.name)]
-    if missing:
-        raise ValueError(f"{options.__module__}.{options.__name__} does not document {', '.join(missing)}")
-    return found
+def _initial(f: Field) -> Any:
+    return f.default if f.default_factory is MISSING else f.default_factory()
 
 
-def _required(f: Field) -> bool:
-    return f.default is MISSING and f.default_factory is MISSING
-
-
-def _default(f: Field) -> str:
-    if _required(f):
+def _default(value: Any) -> str:
+    if value is MISSING:
         return "required"
-    value = f.default_factory() if f.default_factory is not MISSING else f.default
     if value is None or value == []:
         return ""
     shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -138,7 +126,7 @@ def _default(f: Field) -> str:
 def _type(kind: Any) -> str:
     """A type as a reader calls it: `int | None` is a whole number, a Literal its values."""
     inner = get_args(kind)
-    if get_origin(kind) is list:
+    if get_origin(kind) in (list, tuple):
         return f"{_type(inner[0])} ..."
     if get_origin(kind) is dict:
         return "mapping"
@@ -149,19 +137,11 @@ def _type(kind: Any) -> str:
     return {str: "text", int: "whole number", float: "number", bool: "true or false"}[kind]
 
 
-def _about(told: docstring_parser.Docstring) -> str:
-    return " ".join(filter(None, (told.short_description, told.long_description)))
-
-
 def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _table(columns: list[str], rows: Iterator[list[str]]) -> str:
+def _table(columns: list[str], rows: Iterable[list[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -11,12 +11,9 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from training_support import write_csv
-from transevolve.cli import main
-from transevolve.commands.train import expand
-from transevolve.config.files import recipe_from
+from transevolve.cli import main, parse
 from transevolve.config.recipe import Recipe
 from transevolve.kinds import resolve
-from transevolve.training import sweep as sweeps
 from transevolve.training.hf_arguments import check_training
 
 ROOT = Path(__file__).parent.parent
@@ -65,8 +62,7 @@ def write_files(folder: Path) -> Path:
 
 def recipe_of(words: list[str]) -> Recipe:
     """The recipe that the words after `transevolve train` stand for, checked as a training checks it."""
-    words = expand(words)
-    recipe = recipe_from(words[0 if words[0].startswith("-") else 1 :])
+    recipe = parse(["train", *words])[1].load()
     resolve(recipe)
     check_training(recipe.training)
     return recipe
@@ -89,11 +85,9 @@ def run(words: list[str]) -> str:
     return told.getvalue()
 
 
-def train_case(sweep: sweeps.Sweep, settings: dict[str, Any], seed: int, run: Path, extra: list[str]) -> str | None:
+def train_case(recipe: Path) -> str | None:
     """A case of a sweep in this process: what a process of its own would add is minutes."""
-    flags = [f"--{key}={value}" for key, value in {**sweep.settings, **settings}.items()]
-    words = [sweep.recipe, *flags, *extra, *SMALL, f"--training.seed={seed}", f"--output={run}"]
-    return None if main(["train", *words]) == 0 else "failed"
+    return None if main(["train", str(recipe), *SMALL]) == 0 else "failed"
 
 
 def follow(page: Path) -> None:

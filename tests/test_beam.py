@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from transevolve_cli import main
 from transformers import MarianConfig, MarianMTModel
 
 from support import GOLDEN, reference_weights
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration, load_reference
 from transevolve.decoding import BeamOptions, Hypothesis, beam_search, generate_beams
 from transevolve.decoding.continuations import CHUNK, largest
-from transevolve_cli import main
 
 VOCAB, START, END = 24, 1, 2
 SHAPE = {"vocab_size": VOCAB, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}

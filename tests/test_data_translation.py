@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration
-from transevolve.config.command_line import parse
+from transevolve.cli import main
 from transevolve.core.errors import UserError
 from transevolve.data import TASKS, DataOptions, load_data, task_of, translation
 
@@ -392,9 +392,9 @@ def test_validation_is_two_files_or_a_share(tmp_path):
     refused("data.validation and data.validation_source are both given", **files(tmp_path), **two, validation=0.1)
 
 
-def test_a_misspelt_option_is_refused_with_the_nearest():
-    with pytest.raises(UserError, match="unknown option '--source_lagn'; did you mean '--source_lang'"):
-        parse(DataOptions, ["--source_lagn", "en"], "transevolve", "")
+def test_a_misspelt_option_is_refused_with_the_nearest(capsys):
+    assert main(["train", "--data.source_lagn", "en"]) == 2
+    assert "unknown option '--data.source_lagn'; did you mean '--data.source_lang'" in capsys.readouterr().err
 
 
 @needs_data

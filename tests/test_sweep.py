@@ -1,11 +1,17 @@
-"""Sweeps: many trainings, one table; what fails is told in its row; what is done is not done again."""
+"""Sweeps: many trainings, one table; a failure is a note in its row; what is done is not done again."""
 
 import json
+import os
+import shlex
+import signal
+import time
 
+import psutil
 import pytest
 
-from training_support import write_csv
+from training_support import process, train, training_of, write_csv
 from transevolve.cli import main
+from transevolve.training import sweep as sweeps
 
 RECIPE = """
 data: {{path: {csv}}}
@@ -40,20 +46,106 @@ def test_one_table_over_rows_and_seeds(folder, capsys):
     assert {p: p.stat().st_mtime_ns for p in before} == before
 
 
+def cases(folder, content: str, monkeypatch, *more: str) -> list[sweeps.Recipe]:
+    """The recipes that the cases of a sweep would be trained with."""
+    (folder / "sweep.yaml").write_text(f"recipe: {folder / 'tiny.yaml'}\n{content}")
+    trained = []
+    monkeypatch.setattr(sweeps, "train_case", lambda path: trained.append(sweeps.load_recipe(path)) or "not trained")
+    main(["sweep", str(folder / "sweep.yaml"), "--output", str(folder / "out"), *more])
+    return trained
+
+
+def test_a_grid_may_hold_seeds(folder, monkeypatch, capsys):
+    recipes = cases(folder, "grid: {training.seed: [1, 2], model.size: [small, base]}", monkeypatch)
+    assert [(r.training.seed, r.model.size) for r in recipes] == [(1, "small"), (1, "base"), (2, "small"), (2, "base")]
+    assert len({r.output for r in recipes}) == 4
+
+
+def test_settings_stay_typed_from_the_file_to_the_case(folder, monkeypatch, capsys):
+    content = "settings: {data.label: 1e3, model.settings: {rank: 3}}\nrows: [{data.text: '#x', training.epochs: 2}]"
+    (recipe,) = cases(folder, content, monkeypatch, "--set", "training.learning_rate=1e-2", "data.test=no")
+    assert (recipe.data.label, recipe.data.text, recipe.data.test) == ("1e3", "#x", "no")
+    assert (recipe.model.settings, recipe.training.epochs) == ({"rank": 3}, 2.0)
+    assert (recipe.training.learning_rate, recipe.training.batch_size) == (0.01, 16)
+
+
+def test_the_record_says_where_and_how_it_was_trained(folder):
+    run = folder / "run"
+    assert train(*training_of(write_csv(folder / "my data.csv"), run, "--training.max_steps=2")) == 0
+    result = json.loads((run / "results.json").read_text())
+    words = shlex.split(result["command"])
+    assert words[:2] == ["transevolve", "train"]
+    assert f"--data.path={folder / 'my data.csv'}" in words
+    result["machine"]["device"] = "a device of its own"
+    (folder / "out").mkdir()
+    outcome = sweeps.Outcome({}, [result])
+    sweeps.write_tables(sweeps.Sweep("demo", {"training.epochs": 1.0}), folder / "out", [outcome])
+    header = json.loads((folder / "out" / "sweep.json").read_text())["header"]
+    assert header["device"] == "a device of its own"
+    assert header["recipe"] == "demo training.epochs=1.0"
+    assert {"torch", "commit"} <= set(header)
+
+
+@pytest.fixture
+def running(folder):
+    """A sweep in the middle of its first training, and the process of that training."""
+    (folder / "sweep.yaml").write_text(f"recipe: {folder / 'tiny.yaml'}\nsettings: {{training.epochs: 5000}}\n")
+    sweep = process(["sweep", str(folder / "sweep.yaml"), "--output", str(folder / "out")])
+    run, deadline = folder / "out" / "runs" / "recipe-seed0", time.monotonic() + 120
+    while not list(run.glob("checkpoints/checkpoint-*")) and time.monotonic() < deadline and sweep.poll() is None:
+        time.sleep(0.2)
+    (child,) = [c for c in psutil.Process(sweep.pid).children() if "transevolve.training.case" in c.cmdline()]
+    yield sweep, child, run
+    for one in (sweep, child):
+        if one.poll() is None if one is sweep else one.is_running():
+            one.kill()
+    sweep.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_sweep_that_is_stopped_lets_its_training_save(running, number):
+    sweep, child, run = running
+    os.kill(sweep.pid, number)
+    _, told = sweep.communicate(timeout=60)
+    assert sweep.returncode == 130
+    assert "saved at step" in told
+    assert "Traceback" not in told
+    assert not child.is_running()
+    saved = int(told.split("saved at step ")[1].split(";")[0].replace(",", ""))
+    assert (run / "checkpoints" / f"checkpoint-{saved}" / "manifest.json").is_file()
+
+
+def test_a_sweep_that_is_killed_takes_its_training_with_it(running):
+    sweep, child, _ = running
+    sweep.kill()
+    gone, left = psutil.wait_procs([child], timeout=60)
+    assert gone
+    assert not left
+
+
 BAD = {
     "unknown key": ("recipe: demo\nrow: []", "did you mean 'rows'?"),
     "unknown setting": ("recipe: demo\nrows: [{model.varant: fullFF-1}]", "did you mean 'model.variant'?"),
     "no recipe": ("rows: []", "'recipe' must name"),
     "unknown recipe": ("recipe: demmo", "did you mean 'demo'?"),
-    "seeds that are words": ("recipe: demo\nseeds: [one]", "whole numbers, got ['one']"),
-    "a row's seeds that are no list": ("recipe: demo\nrows: [{seeds: 3}]", "whole numbers, got 3"),
-    "a grid without a list": ("recipe: demo\ngrid: {training.seed: 3}", "needs a list"),
+    "seeds that are words": ("recipe: demo\nseeds: [one]", "seeds: 'one' is not a whole number"),
+    "a row's seeds that are words": ("recipe: demo\nrows: [{seeds: [x]}]", "'seeds' must be whole numbers: 'x'"),
+    "a value of the wrong type": (
+        "recipe: demo\ngrid: {training.epochs: [1, x]}",
+        "training.epochs: 'x' is not a number",
+    ),
+    "a value out of range": ("recipe: demo\nrows: [{training.beams: 0}]", "training.beams: must be at least 1"),
+    "an empty grid": ("recipe: demo\ngrid: {training.epochs: []}", "there is no case"),
+    "no rows": ("recipe: demo\nrows: []", "there is no case"),
+    "a section": ("recipe: demo\nrows: [{training: {epochs: 1}}]", "name a setting in it"),
+    "seeds twice": ("recipe: demo\nseeds: [1]\ngrid: {training.seed: [1, 2]}", "exclude each other"),
+    "rows that are no mappings": ("recipe: demo\nrows: [abc]", "'abc' is not a mapping"),
 }
 
 
-@pytest.mark.parametrize(("content", "told"), BAD.values(), ids=BAD)
-def test_bad_sweeps_are_told_in_one_line(tmp_path, capsys, content, told):
+@pytest.mark.parametrize(("content", "complaint"), BAD.values(), ids=BAD)
+def test_a_wrong_sweep_is_one_line(tmp_path, capsys, content, complaint):
     (tmp_path / "sweep.yaml").write_text(content)
     assert main(["sweep", str(tmp_path / "sweep.yaml"), "--output", str(tmp_path / "out")]) == 2
-    assert told in capsys.readouterr().err
+    assert complaint in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

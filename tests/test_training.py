@@ -185,7 +185,7 @@ def test_a_memory_budget_finds_the_accumulation(tmp_path, capsys):
     long = write_csv(tmp_path / "long.csv", rows=40, words=300)
     assert train(*training_of(long, tmp_path / "run", "--training.max_steps=2", "--training.memory=12MB")) == 0
     told = capsys.readouterr().err
-    assert 1 < int(told.split("worked through in ")[1].split()[0]) <= 16
+    assert 1 < int(told.split("processed in ")[1].split()[0]) <= 16
 
 
 def test_too_little_memory_is_told(tmp_path, capsys):
@@ -284,7 +284,7 @@ BAD = {
     "unknown variant": (["--model.variant=fullFF-3"], "did you mean 'fullFF-"),
     "odd heads": (["--model.num_attention_heads=3"], "does not split"),
     "both batch sizes": (["--training.batch_tokens=100"], "exclude each other"),
-    "no epochs": (["--training.epochs=0"], "training.epochs must be above 0"),
+    "no epochs": (["--training.epochs=0"], "training.epochs: must lie in (0"),
     "share as warm-up of the paper": (["--training.schedule=paper", "--training.warmup=0.1"], "in steps"),
     "a metric of translation": (["--training.select=bleu"], "'accuracy', 'loss', 'macro_f1'"),
     "not a size": (["--training.memory=much"], "training.memory"),

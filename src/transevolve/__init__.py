@@ -1,15 +1,19 @@
-"""TransEvolve: Transformer depth as the evolution of interacting particles (Dutta et al., NeurIPS 2021)."""
+"""TransEvolve: Transformer depth as the evolution of interacting particles (Dutta et al., NeurIPS 2021).
+
+Importing it is cheap: names load on first use, and the Auto classes of transformers learn the models when transformers
+loads them.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .models.config import TransEvolveConfig
+from .core.after_import import after_import
 from .models.heads import MODELS
-from .models.peer_config import PeerConfig
 
 if TYPE_CHECKING:
     from .evolution.attention import EvolvedAttention
     from .evolution.stack import EvolvedEncoder
+    from .models.config import TransEvolveConfig
     from .models.encoder import TransEvolveModel
     from .models.heads.causal import TransEvolveForCausalLM
     from .models.heads.classification import TransEvolveForSequenceClassification
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from .models.heads.seq2seq import TransEvolveForConditionalGeneration
     from .models.heads.tokens import TransEvolveForTokenClassification
     from .models.peer import PeerForMaskedLM, PeerForSequenceClassification, PeerModel
+    from .models.peer_config import PeerConfig
     from .models.reference import load_reference
 
 __version__ = "0.1.0"
@@ -41,6 +46,8 @@ __all__ = [
 _HOMES = {
     "EvolvedAttention": "evolution.attention",
     "EvolvedEncoder": "evolution.stack",
+    "PeerConfig": "models.peer_config",
+    "TransEvolveConfig": "models.config",
     "load_reference": "models.reference",
     **{model.name: f"models.{model.module}" for model in MODELS},
 }
@@ -54,3 +61,6 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOMES])
+
+
+after_import("transformers.models.auto.configuration_auto", lambda: import_module(".models.config", __name__))

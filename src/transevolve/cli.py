@@ -1,5 +1,183 @@
-"""The command line, for those who call it from Python: `main([...])` as typed after `transevolve`."""
+"""The command line: `transevolve`, `python -m transevolve`, or `main([...])` from Python.
 
-from transevolve_cli import main
+A command is a module in `commands/` with a dataclass `Options` and a `run(options) -> int`, and a line in `COMMANDS`.
+Only the module of the command that runs is imported.
+"""
 
-__all__ = ["main"]
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from cyclopts import (
+    App,
+    Argument,
+    CoercionError,
+    CycloptsError,
+    Parameter,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+from cyclopts.help import ColumnSpec, DefaultFormatter, DescriptionRenderer, HelpEntry
+
+from . import __version__
+from .config.command_line import as_command, convert
+from .core.errors import UserError, nearest, suggestion
+
+COMMANDS = {
+    "train": "Train a model, evaluate it and write a run folder; the same command resumes after a stop.",
+    "evaluate": "Reload the model of a run and score it.",
+    "predict": "Predict labels for texts: arguments, a file, or standard input.",
+    "translate": "Translate sentences: arguments, a file, or standard input.",
+    "average": "Average the last checkpoints of a run into a run of its own.",
+    "explain": "Show what a classifier does with a text, depth by depth, on a page.",
+    "report": "Compare runs on one page: curves, results, confusion, benchmarks.",
+    "export": "Export the model of a run to ONNX, a torch program or a Hugging Face folder.",
+    "recipes": "List the bundled recipes, or print one.",
+    "sweep": "Train one recipe over variants, systems, settings and seeds, and tabulate the results.",
+    "bench speed": "Measure the speed of systems side by side, interleaved.",
+    "bench decode": "Measure how fast translation decodes, next to Marian.",
+    "bench memory": "Measure the memory of systems, each in a process of its own.",
+    "systems": "List the variants and backends of TransEvolve, and every other system.",
+    "doctor": "Check whether this machine is ready, and what would fail on it.",
+}
+GROUPS = {"bench": "Measure systems side by side: speed, decode, memory."}
+COMPLETION = "--install-completion"
+END, TRUTH = "--", ("true", "false", "yes", "no", "null")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command. 0: done; 2: an error, in one line; 130: interrupted."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    end = words.index(END) if END in words else len(words)
+    debug = "--debug" in words[:end]
+    words[:end] = [word for word in words[:end] if word != "--debug"]
+    try:
+        run, options = parse(words)
+        return run(options) or 0
+    except KeyboardInterrupt:
+        print("transevolve: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        print(f"transevolve: error: {one_line(error)}", file=sys.stderr)
+        return 2
+
+
+def parse(words: list[str]) -> tuple[Callable[[Any], int | None], Any]:
+    """The function that the words ask for, and its options."""
+    for word in words:
+        if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise UserError(f"{word!a:.80} holds a NUL or bytes that are not UTF-8: write it as text")
+    words = join_truth(words)
+    app = build_app(words)
+    command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False, verbose=False)
+    name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
+    if name is None or command.__name__ != "command":
+        return lambda _: command(*bound.args, **bound.kwargs), None
+    after_end = len(words) - words.index(END) - 1 if END in words else 0
+    for text in bound.args[: len(bound.args) - after_end]:
+        if str(text).startswith("--"):
+            known = [flag for argument in arguments_of(name) for flag in argument.names]
+            flag = str(text).partition("=")[0]
+            raise UserError(f"unknown option {flag!r}{nearest(flag, known)}; a text that starts with -- goes after --")
+    return module_of(name).run, command(*bound.args, **bound.kwargs)
+
+
+def join_truth(words: list[str]) -> list[str]:
+    """`--group.flag true` as `--group.flag=true`: by itself, a flag takes no value."""
+    joined: list[str] = []
+    for place, word in enumerate(words):
+        if word == END:
+            return joined + words[place:]
+        before = joined[-1] if joined else ""
+        if word.lower() in TRUTH and before.startswith("--") and "." in before and "=" not in before:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def module_of(name: str) -> Any:
+    return import_module(f"transevolve.commands.{name.replace(' ', '_')}")
+
+
+def arguments_of(name: str) -> list[Argument]:
+    """Everything that a command takes, with its help."""
+    app = root = build_app(name.split())
+    for word in name.split():
+        app = app[word]
+    return list(app.assemble_argument_collection(default_parameter=root.default_parameter, parse_docstring=True))
+
+
+def build_app(words: list[str]) -> App:
+    """All commands; those that the words do not name have no parameters yet."""
+    app = App(
+        name="transevolve",
+        help="Transformer depth as the evolution of interacting particles: train, evaluate, predict, measure.\n\n"
+        "COMMAND --help shows the options of a command, --debug the traceback of an error.",
+        help_flags=["--help", "-h"],
+        help_formatter=DefaultFormatter(column_specs=columns),
+        help_format="plaintext",
+        version=f"transevolve {__version__}",
+        default_parameter=Parameter(
+            name_transform=lambda name: name,
+            converter=convert,
+            consume_multiple=True,
+            allow_repeating=True,
+            negative_iterable=(),
+            json_dict=False,
+            json_list=False,
+        ),
+        suppress_keyboard_interrupt=False,
+    )
+    groups = {name: App(name=name, help=summary) for name, summary in GROUPS.items()}
+    for group in groups.values():
+        app.command(group)
+    for place, (name, summary) in enumerate(COMMANDS.items()):
+        *group, last = name.split()
+        wanted = words[: len(name.split())] == name.split() or COMPLETION in words
+        command = as_command(module_of(name).Options, summary) if wanted else lambda: None
+        (groups[group[0]] if group else app).command(
+            command, name=last, help=None if wanted else summary, sort_key=place
+        )
+    app.register_install_completion_command(COMPLETION, help="Install shell completion.")
+    return app
+
+
+def columns(console: Any, options: Any, entries: list[HelpEntry]) -> tuple[ColumnSpec, ...]:
+    """Names are never cut; of the two names of a nested flag, one is enough."""
+
+    def name(entry: HelpEntry) -> str:
+        shown = entry.display_labels_with_metavar
+        return shown[0] if "." in shown[0] else " ".join(shown)
+
+    about = ColumnSpec(renderer=DescriptionRenderer(), overflow="fold")
+    return ColumnSpec(renderer=name, style="cyclopts.name", no_wrap=True), about
+
+
+def one_line(error: Exception) -> str:
+    if isinstance(error, UnknownOptionError):
+        name = (error.token.keyword or error.token.value).partition("=")[0]
+        known = [name for argument in error.argument_collection for name in argument.names]
+        return f"unknown option {name!r}" + (nearest(name, known) or "; --help lists the options")
+    if isinstance(error, UnknownCommandError) and error.unused_tokens and error.app is not None:
+        name, known = error.unused_tokens[0], [command for command in error.app if not command.startswith("-")]
+        if name.startswith("-"):
+            return f"unknown option {name!r} before a command; see `transevolve --help`"
+        return f"unknown command {' '.join([*(error.command_chain or ()), name])!r}" + suggestion(name, known)
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return f"unexpected argument {error.unused_tokens[0]!r}; --help shows what the command takes"
+    if isinstance(error, CoercionError) and error.msg and error.argument is not None:
+        return f"{error.argument.name}: {error.msg}"
+    message = " ".join(str(error).split()) or "no message"
+    if isinstance(error, UserError | CycloptsError | ValueError | OSError):
+        return message
+    return f"{type(error).__name__}: {message}; --debug shows where"

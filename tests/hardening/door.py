@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import transevolve_cli
+from cyclopts import CycloptsError
+
+from transevolve import cli
+from transevolve.core.errors import UserError
 
 SECONDS = 180
 CAUGHT = "--debug shows where"
@@ -51,7 +54,7 @@ def call(arguments: list[str], stdin: bytes = b"") -> Answer:
     """The command in this process. Raises `Unacceptable` unless it succeeds or fails as it should."""
     out, err = _writable("strict"), _writable("backslashreplace")
     caught: list[Exception] = []
-    told_in_one_line = transevolve_cli._one_line
+    told_in_one_line = cli.one_line
 
     def remembered(error: Exception) -> str:
         caught.append(error)
@@ -62,11 +65,11 @@ def call(arguments: list[str], stdin: bytes = b"") -> Answer:
         _replaced(sys, "stdin", given),
         _replaced(sys, "stdout", out),
         _replaced(sys, "stderr", err),
-        _replaced(transevolve_cli, "_one_line", remembered),
+        _replaced(cli, "one_line", remembered),
         _time_limit(),
     ):
         try:
-            code = transevolve_cli.main(arguments)
+            code = cli.main(arguments)
         except (Exception, SystemExit) as error:
             raise Unacceptable(f"{type(error).__name__} escaped: {error}") from error
     for error in caught:
@@ -116,7 +119,7 @@ def require_tidy(folder: Path) -> None:
 
 def _require_meant(error: Exception) -> None:
     """The program raised the error itself, or the system names a file; anything else only happens to be one line."""
-    if isinstance(error, transevolve_cli.UsageError) or (isinstance(error, OSError) and error.filename is not None):
+    if isinstance(error, UserError | CycloptsError) or (isinstance(error, OSError) and error.filename is not None):
         return
     trace = error.__traceback__
     assert trace is not None

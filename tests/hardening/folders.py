@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from hardening.streams import damaged
 from transevolve.runs.storage import MANIFEST, checkpoints, write_manifest
@@ -89,10 +90,14 @@ def _folder(draw: random.Random, file: Path) -> None:
 def _retype(draw: random.Random, file: Path) -> None:
     """One value of a structured file becomes something else, or goes; or a version is another one."""
     try:
-        content = yaml.safe_load(file.read_text()) if file.suffix == ".yaml" else json.loads(file.read_text())
+        content = (
+            YAML(typ="safe", pure=True).load(file.read_text())
+            if file.suffix == ".yaml"
+            else json.loads(file.read_text())
+        )
         places = list(_places(content))
         container, key = draw.choice(places)
-    except (ValueError, IndexError, yaml.YAMLError):
+    except (ValueError, IndexError, YAMLError):
         file.write_bytes(damaged(draw, file.read_bytes()))
         return
     kind = draw.random()
@@ -104,7 +109,7 @@ def _retype(draw: random.Random, file: Path) -> None:
         content = draw.choice(JUNK)
     else:
         container[key] = draw.choice(JUNK)
-    file.write_text(yaml.safe_dump(content) if file.suffix == ".yaml" else json.dumps(content))
+    file.write_text(json.dumps(content))
 
 
 def _places(content: Any) -> Any:

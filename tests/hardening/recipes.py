@@ -1,22 +1,24 @@
 """Recipes and sweep files with something wrong: a value, a key, the shape, the YAML, or the bytes."""
 
+import json
 import random
 
-import yaml
+from ruamel.yaml.error import YAMLError
 
 from hardening.nonsense import BOMB, DEEP, MERGED, TYPED, WRITTEN, rearranged, typo
 from hardening.streams import damaged
-from transevolve.config.files import shipped
+from transevolve.config.files import bundled
+from transevolve.core.yaml_files import parse_yaml
 
 
 def draw_recipe(draw: random.Random) -> bytes:
     """One of the recipes that come with the package, mutated."""
-    return _mutated(draw, draw.choice(list(shipped().values())).read_text(encoding="utf-8"))
+    return _mutated(draw, draw.choice(list(bundled().values())).read_text(encoding="utf-8"))
 
 
 def draw_sweep(draw: random.Random) -> bytes:
     """One of the sweeps likewise; the recipe it names does not exist, so that nothing is ever trained."""
-    text = draw.choice(list(shipped(sweeps=True).values())).read_text(encoding="utf-8")
+    text = draw.choice(list(bundled(sweeps=True).values())).read_text(encoding="utf-8")
     return _mutated(draw, text.replace("recipe: ", "recipe: no/"))
 
 
@@ -68,8 +70,8 @@ def _lines(draw: random.Random, text: str) -> str:
 def _shape(draw: random.Random, text: str) -> str:
     """A section becomes something else, or goes where it does not belong."""
     try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, AttributeError, RecursionError):
+        content = parse_yaml(text)
+    except YAMLError:
         return text
     if not isinstance(content, dict) or not content:
         return f"nested: [{text!r}]"
@@ -77,7 +79,7 @@ def _shape(draw: random.Random, text: str) -> str:
     moved = content.pop(key)
     other = draw.choice([None, [], [moved], {"inner": moved}, "text", 3, True, {}, {1: moved}, [[moved]]])
     content[draw.choice([key, "data", "model", "training", "settings"])] = other
-    return yaml.safe_dump(content)
+    return json.dumps(content)
 
 
 def _bomb(draw: random.Random, text: str) -> str:
@@ -92,7 +94,7 @@ def _bomb(draw: random.Random, text: str) -> str:
 
 def _quoted(draw: random.Random, text: str) -> str:
     """A value that YAML reads as text."""
-    return f"{text}\nmodel: {{system: {yaml.safe_dump(draw.choice(TYPED)).strip()}}}" if draw.random() < 0.5 else text
+    return f"{text}\nmodel: {{system: {json.dumps(draw.choice(TYPED))}}}" if draw.random() < 0.5 else text
 
 
 MUTATIONS = [_value] * 6 + [_key] * 3 + [_typo] * 2 + [_lines] * 2 + [_shape] * 2 + [_quoted, _bomb]

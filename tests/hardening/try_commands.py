@@ -9,7 +9,8 @@ from hardening.door import Call, Unacceptable, empty_folder, require_tidy
 from hardening.nonsense import TYPED
 from hardening.recipes import draw_recipe, draw_sweep
 from hardening.runs import Runs
-from transevolve.config.files import known_keys
+from transevolve.config.files import dotted
+from transevolve.config.recipe import Recipe
 
 NETWORK = ("data.hub", "data.hub_config")
 
@@ -37,7 +38,7 @@ def attempt_words(runs: Runs, call: Call, draw: random.Random) -> Verdict:
 
 
 def attempt_flags(call: Call, draw: random.Random) -> Verdict:
-    keys = [key for key in known_keys() if key not in NETWORK]
+    keys = [key for key in dotted(Recipe()) if key not in NETWORK]
     flags = [f"--{draw.choice(keys)}={draw.choice(TYPED)}" for _ in range(draw.randint(1, 4))]
     return refused(call, ["train", *flags, "--data.task=files", "--data.path=nowhere", "--output=out"])
 

@@ -1,6 +1,7 @@
-"""`transevolve recipes`: what comes with the package; with a name, that recipe, to copy and change."""
+"""`transevolve recipes`: the bundled recipes; with a name, that recipe, to copy and change."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..config.command_line import POSITIONAL
 
@@ -17,12 +18,18 @@ class Options:
 
 
 def run(options: Options) -> int:
-    from ..config.files import find_recipe, shipped, summary
+    from ..config.files import bundled, find_recipe
     from ..core.tables import show
 
     if options.recipe is not None:
         print(find_recipe(options.recipe).read_text(encoding="utf-8"), end="")
         return 0
     for title, sweeps in (("transevolve train RECIPE", False), ("transevolve sweep FILE", True)):
-        show(title, ["recipe", "what"], [[name, summary(path)] for name, path in shipped(sweeps).items()])
+        show(title, ["recipe", "what"], [[name, _summary(path)] for name, path in bundled(sweeps).items()])
     return 0
+
+
+def _summary(path: Path) -> str:
+    """The comment on the first line."""
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    return first.removeprefix("#").strip() if first.startswith("#") else ""

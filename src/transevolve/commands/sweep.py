@@ -1,4 +1,4 @@
-"""`transevolve sweep`: many trainings from one file, and their table; given again after a stop, it goes on."""
+"""`transevolve sweep`: many trainings from one file, and their table; the same command resumes after a stop."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ class Options:
 
     Args:
         file: The sweep file.
-        output: Folder of the runs and the table; by default sweeps/ and the file's name.
+        output: Folder of the runs and the table; by default sweeps/ and the name of the file.
         set: Settings for all cases, such as training.epochs=1.
     """
 
@@ -25,12 +25,13 @@ class Options:
 def run(options: Options) -> int:
     from ..config.files import find_recipe
     from ..core.tables import show
-    from ..training.sweep import most_frequent, plot, read_sweep, run_sweep, table
+    from ..training.sweep import most_frequent, plot, read_sweep, run_sweep, table, typed
 
     path = find_recipe(options.file)
     sweep = read_sweep(path)
     folder = Path(options.output or sweep.output or f"sweeps/{path.stem}")
-    outcomes = run_sweep(sweep, folder, [f"--{setting}" for setting in options.set])
+    sweep.settings |= typed(dict(map(_pair, options.set)))
+    outcomes = run_sweep(sweep, folder)
     show(f"{path.stem}: {sweep.recipe}", *table(outcomes))
     frequent = most_frequent(outcomes)
     if frequent is not None:
@@ -40,3 +41,10 @@ def run(options: Options) -> int:
     if not any(outcome.results for outcome in outcomes):
         raise UserError(f"no case could be trained; the first one: {outcomes[0].error}")
     return 0
+
+
+def _pair(setting: str) -> tuple[str, str]:
+    key, equals, value = setting.partition("=")
+    if not equals:
+        raise UserError(f"--set takes settings such as training.epochs=1, not {setting!r}")
+    return key, value

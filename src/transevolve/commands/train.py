@@ -1,41 +1,65 @@
 """`transevolve train`: a model from a recipe, from flags, or from both."""
 
+import json
 import shlex
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from ..config.command_line import POSITIONAL
-from ..config.recipe import Recipe
+from ..config.command_line import POSITIONAL, sparse
+from ..config.files import load_recipe
+from ..config.recipe import ModelOptions, Recipe, TrainingOptions
+from ..data.options import DataOptions
+
+if TYPE_CHECKING:
+    Data = dict[str, Any]
+    Model = dict[str, Any]
+    Training = dict[str, Any]
+else:
+    Data, Model, Training = map(sparse, (DataOptions, ModelOptions, TrainingOptions))
 
 
-@dataclass
-class Options(Recipe):
-    """Settings given as flags come after those of the recipe.
+@dataclass(frozen=True)
+class Options:
+    """Flags override the settings of the recipe.
 
     Args:
-        recipe: A recipe's file, or the name of one that comes with the package (`transevolve recipes`).
+        recipe: A recipe file, or the name of a bundled recipe (`transevolve recipes` lists them).
+        output: Folder of the run.
     """
 
     recipe: str | None = field(default=None, metadata=POSITIONAL)
+    data: Data = field(default_factory=dict)
+    model: Model = field(default_factory=dict)
+    training: Training = field(default_factory=dict)
+    output: str | None = None
 
+    def overrides(self) -> dict[str, Any]:
+        sections = {"data": self.data, "model": self.model, "training": self.training}
+        return sections if self.output is None else {**sections, "output": self.output}
 
-def expand(arguments: list[str]) -> list[str]:
-    """A recipe becomes the flags it stands for; what was typed comes after them, and wins."""
-    from ..config.files import as_arguments, find_recipe
+    def load(self) -> Recipe:
+        return load_recipe(self.recipe, self.overrides())
 
-    if not arguments or arguments[0].startswith("-"):
-        return arguments
-    return [arguments[0], *as_arguments(find_recipe(arguments[0])), *arguments[1:]]
+    def command(self) -> str:
+        """The words that give these options."""
+        flags = [
+            f"--{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
+            for section, settings in self.overrides().items()
+            for key, value in (settings.items() if isinstance(settings, dict) else ())
+        ]
+        output = [] if self.output is None else [f"--output={self.output}"]
+        return shlex.join(["transevolve", "train", *([self.recipe] if self.recipe else []), *flags, *output])
 
 
 def run(options: Options) -> int:
+    recipe = options.load()
     from ..core.tables import show
     from ..runs.results import result_rows
     from ..training.train import Interrupted, train
 
-    recipe = Recipe(**{f.name: getattr(options, f.name) for f in fields(Recipe)})
     try:
-        result = train(recipe, "transevolve " + shlex.join(sys.argv[1:]))
+        result = train(recipe, options.command())
     except Interrupted as stopped:
         print(f"transevolve: stopped: {stopped}", file=sys.stderr)
         return 130

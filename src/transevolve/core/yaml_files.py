@@ -1,68 +1,79 @@
-"""YAML of plain values, for recipes and flags: no tags, no aliases, no key twice. Whatever is wrong is a YAMLError.
+"""YAML 1.2 of plain values. Scalars stay texts, as written, until `core.values` reads them by the type wanted."""
 
-Numbers are what people take for numbers: YAML 1.1 would read 12:30:45 as 45,045 and 010 as 8.
-"""
-
-import re
-import sys
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
-import yaml
-from yaml.constructor import ConstructorError
+from ruamel.yaml import YAML, events
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-INT, FLOAT, TIMESTAMP = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "timestamp"))
-WHOLE = re.compile(r"[-+]?(0|[1-9][\d_]*|0x[\da-fA-F_]+|0b[01_]+)$")
-DECIMAL = re.compile(
-    r"[-+]?((\d[\d_]*\.[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.(inf|Inf|INF))$|\.(nan|NaN|NAN)$"
-)
-MOST_BRACKETS = 1000
+from .errors import UserError
+
+LARGEST, DEEPEST = 2**18, 32
+NULLS = ("", "~", "null", "Null", "NULL")
 
 
-class PlainLoader(yaml.SafeLoader):
-    """Written in Python: the one in C runs out of stack, and the process with it, where values nest deeply."""
+class Written(str):
+    """A scalar or key as written in a file."""
+
+    line: int
 
 
-PlainLoader.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in known if tag not in (INT, FLOAT, TIMESTAMP)]
-    for letter, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-PlainLoader.add_implicit_resolver(INT, WHOLE, list("-+0123456789"))
-PlainLoader.add_implicit_resolver(FLOAT, DECIMAL, list("-+0123456789."))
-
-
-def load_plain(text: str) -> Any:
-    if text.count("[") + text.count("{") > MOST_BRACKETS:
-        raise yaml.YAMLError(f"more than {MOST_BRACKETS} brackets")
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Nested dicts and lists of texts and None."""
     try:
-        loader = PlainLoader(text)
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _check(node)
-        value = loader.construct_document(node)
-    except RecursionError as error:
-        raise yaml.YAMLError("it nests too deeply") from error
-    except (ValueError, AttributeError, TypeError, LookupError) as error:
-        raise yaml.YAMLError(str(error)) from error
-    if isinstance(value, int) and abs(value) > sys.float_info.max:
-        raise yaml.YAMLError("the number is too large")
-    return value
+        if path.stat().st_size > LARGEST:
+            raise UserError(f"{path} has {path.stat().st_size:,} bytes: too large for a file of settings")
+        content = parse_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text (byte {error.start})") from None
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f", line {mark.line + 1}"
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise UserError(f"{path}{where}: not valid YAML: {problem}") from None
+    if not isinstance(content or {}, dict):
+        raise UserError(f"{path} must hold settings such as `training: {{epochs: 3}}`, not a single value or a list")
+    return content or {}
 
 
-def _check(root: yaml.Node) -> None:
-    """An alias could stand for itself, or a few lines for billions of values; of two values for a key, one is lost."""
-    waiting, met = [root], set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in met:
-            raise ConstructorError(problem="an alias; write the value out", problem_mark=node.start_mark)
-        met.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            keys = set()
-            for key, value in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                    raise ConstructorError(problem=f"{key.value!r} stands here twice", problem_mark=key.start_mark)
-                keys.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
-                waiting += [key, value]
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += node.value
+def parse_yaml(text: str) -> Any:
+    """One document, without tags, aliases and repeated keys, nested to a bounded depth; else a YAMLError."""
+    opened: list[list[Any]] = [[]]
+    for event in YAML(typ="safe", pure=True).parse(StringIO(text)):
+        if isinstance(event, events.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "ctag", None):
+            raise MarkedYAMLError(problem="a tag, anchor or alias; write the value out", problem_mark=event.start_mark)
+        if isinstance(event, events.CollectionStartEvent):
+            opened.append([])
+            if len(opened) > DEEPEST:
+                raise MarkedYAMLError(problem="it nests too deeply", problem_mark=event.start_mark)
+        elif isinstance(event, events.CollectionEndEvent):
+            items = opened.pop()
+            opened[-1].append(_mapping(items, event) if isinstance(event, events.MappingEndEvent) else items)
+        elif isinstance(event, events.ScalarEvent):
+            written = Written(event.value)
+            written.line = event.start_mark.line + 1
+            opened[-1].append(None if event.style is None and written in NULLS else written)
+        elif isinstance(event, events.DocumentEndEvent) and len(opened[0]) > 1:
+            raise MarkedYAMLError(problem="a second document", problem_mark=event.start_mark)
+    return opened[0][0] if opened[0] else None
+
+
+def _mapping(items: list[Any], end: events.MappingEndEvent) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        if not isinstance(key, Written) or key in found:
+            raise MarkedYAMLError(problem=f"{key!s:.80} is no key, or is there twice", problem_mark=end.start_mark)
+        found[key] = value
+    return found
+
+
+def dump_yaml(content: Any) -> str:
+    """Block style, keys in order; `parse_yaml` returns every text as it was."""
+    yaml, stream = YAML(typ="safe", pure=True), StringIO()
+    yaml.default_flow_style, yaml.allow_unicode, yaml.width = False, True, 120
+    yaml.sort_base_mapping_type_on_output = False  # pyright: ignore[reportAttributeAccessIssue]
+    yaml.dump(content, stream)
+    return stream.getvalue()

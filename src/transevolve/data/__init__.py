@@ -1,9 +1,14 @@
 """From a description of data to tokenised splits that a trainer can use as they are."""
 
-from .data import DataReport, PairFacts, SplitFacts, TextData
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from .options import DataOptions
-from .registry import TASKS, load_data, task_of
-from .stream import iter_texts
+
+if TYPE_CHECKING:
+    from .data import DataReport, PairFacts, SplitFacts, TextData
+    from .registry import TASKS, load_data, task_of
+    from .stream import iter_texts
 
 __all__ = [
     "TASKS",
@@ -16,3 +21,11 @@ __all__ = [
     "load_data",
     "task_of",
 ]
+
+
+def __getattr__(name: str):
+    """Loads the rest on first use: settings alone must not import transformers."""
+    for module in ("data", "registry", "stream"):
+        if name in __all__ and hasattr(found := import_module(f".{module}", __name__), name):
+            return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,11 +5,13 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from ..core.errors import UserError, nearest, quoted
+from ..core.settings import Range, check_ranges, setting
 
 SUBWORDS = ("bpe", "unigram")
 TOKENIZERS = ("wordpiece", *SUBWORDS, "char", "byte", "listops")
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+ROWS = Range(1, 2**40)
 PAIR_OPTIONS = frozenset(
     {"source", "target", "source_lang", "target_lang"}
     | {"validation_source", "validation_target", "test_source", "test_target"}
@@ -18,70 +20,68 @@ PAIR_OPTIONS = frozenset(
 
 @dataclass
 class DataOptions:
-    """The data to learn from. None means the task's own default.
+    """The data to learn from. None means the task's own default."""
 
-    Args:
-        task: Which task: files (your own texts and classes), regression (texts and numbers), translation, listops,
-            agnews, imdb or imdb-char. With a source and a target, or their languages, files means translation.
-        path: A file (csv, tsv, jsonl, parquet; plain or gzip), or a folder with train, validation and test files; for
-            translation a folder with train.en, train.de and so on, plain or gzip.
-        hub: A dataset on the Hugging Face hub, instead of a path; it is downloaded.
-        hub_config: Which of the hub dataset's configurations, such as de-en, if it has several.
-        text: Column of the texts; by default recognised by its name.
-        label: Column of the classes or numbers; by default recognised by its name.
-        source: File with one source sentence per line (translation); plain or gzip.
-        target: File with the translation of each of these lines.
-        source_lang: Language to translate from, as in the names of the files in the folder, or on the hub.
-        target_lang: Language to translate into, likewise.
-        validation_source: Source sentences that select the model, if they are not in the folder.
-        validation_target: Their translations.
-        test_source: Source sentences to score at the end, if they are not in the folder.
-        test_target: Their translations.
-        validation: The file that selects the model, or the share of train to cut off for it. By default, if there is no
-            file, 0.1 and at most 10,000 rows; in translation a share only, 0.05 and at most 2,000 pairs.
-        test: A file to score at the end, if it is not in the folder.
-        tokenizer: wordpiece, bpe, unigram, char, byte or listops; bpe or unigram for translation.
-        vocab: A BERT vocab.txt for wordpiece; without it, word pieces are learned from the training texts.
-        vocab_size: Largest size of a learned vocabulary.
-        max_length: Tokens per text; longer texts are cut, and in translation not trained on. In listops, the length
-            that every expression stays below.
-        min_length: In listops, the length that every expression exceeds.
-        brackets: In listops, keep the brackets or drop them (then the expression tree is ambiguous).
-        train_rows: Train on this many rows (listops generates them); a validation split cut from train shrinks in
-            proportion.
-        validation_rows: Validate on this many rows.
-        test_rows: Test on this many rows.
-        seed: Decides which rows are cut off or sampled, and what is generated.
-        cache: Folder for what is generated or downloaded.
-    """
-
-    task: str = "files"
-    path: str | None = None
-    hub: str | None = None
-    hub_config: str | None = None
-    text: str | None = None
-    label: str | None = None
-    source: str | None = None
-    target: str | None = None
-    source_lang: str | None = None
-    target_lang: str | None = None
-    validation_source: str | None = None
-    validation_target: str | None = None
-    test_source: str | None = None
-    test_target: str | None = None
-    validation: float | str | None = None
-    test: str | None = None
-    tokenizer: str | None = None
-    vocab: str | None = None
-    vocab_size: int | None = None
-    max_length: int | None = None
-    min_length: int | None = None
-    brackets: Literal["keep", "drop"] = "keep"
-    train_rows: int | None = None
-    validation_rows: int | None = None
-    test_rows: int | None = None
-    seed: int = 0
-    cache: str | None = None
+    task: str = setting(
+        "files",
+        "files (your own texts and classes), regression (texts and numbers), translation, listops, agnews, imdb or"
+        " imdb-char. With a source and a target, or their languages, files means translation.",
+    )
+    path: str | None = setting(
+        None,
+        "A file (csv, tsv, jsonl, parquet; plain or gzip), or a folder with train, validation and test files; for"
+        " translation a folder with train.en, train.de and so on, plain or gzip.",
+    )
+    hub: str | None = setting(None, "A dataset on the Hugging Face hub, instead of a path; it is downloaded.")
+    hub_config: str | None = setting(
+        None, "Which of the hub dataset's configurations, such as de-en, if it has several."
+    )
+    text: str | None = setting(None, "Column of the texts; recognised by its name by default.")
+    label: str | None = setting(None, "Column of the classes or numbers; recognised by its name by default.")
+    source: str | None = setting(None, "File with one source sentence per line (translation); plain or gzip.")
+    target: str | None = setting(None, "File with the translation of each of these lines.")
+    source_lang: str | None = setting(
+        None, "Language to translate from, as in the names of the files in the folder, or on the hub."
+    )
+    target_lang: str | None = setting(None, "Language to translate into, likewise.")
+    validation_source: str | None = setting(
+        None, "Source sentences that select the model, if they are not in the folder."
+    )
+    validation_target: str | None = setting(None, "Their translations.")
+    test_source: str | None = setting(None, "Source sentences to score at the end, if they are not in the folder.")
+    test_target: str | None = setting(None, "Their translations.")
+    validation: float | str | None = setting(
+        None,
+        "The file that selects the model, or the share of train to split off for it. Without a file the default is 0.1,"
+        " at most 10,000 rows; in translation a share only, 0.05 and at most 2,000 pairs.",
+    )
+    test: str | None = setting(None, "A file to score at the end, if it is not in the folder.")
+    tokenizer: str | None = setting(
+        None, "wordpiece, bpe, unigram, char, byte or listops; bpe or unigram for translation."
+    )
+    vocab: str | None = setting(
+        None, "A BERT vocab.txt for wordpiece; without it, word pieces are learned from the training texts."
+    )
+    vocab_size: int | None = setting(None, "Largest size of a learned vocabulary.", Range(1, 2**24))
+    max_length: int | None = setting(
+        None,
+        "Tokens per text; longer texts are cut, and in translation not trained on. In listops, the length that every"
+        " expression stays below.",
+        Range(1, 2**24),
+    )
+    min_length: int | None = setting(None, "In listops, the length that every expression exceeds.", Range(0, 2**24))
+    brackets: Literal["keep", "drop"] = setting(
+        "keep", "In listops, keep the brackets or drop them (then the expression tree is ambiguous)."
+    )
+    train_rows: int | None = setting(
+        None,
+        "Train on this many rows (listops generates them); a validation split cut from train shrinks in proportion.",
+        ROWS,
+    )
+    validation_rows: int | None = setting(None, "Validate on this many rows.", ROWS)
+    test_rows: int | None = setting(None, "Test on this many rows.", ROWS)
+    seed: int = setting(0, "Decides which rows are cut off or sampled, and what is generated.", Range(0, 2**32 - 1))
+    cache: str | None = setting(None, "Folder for what is generated or downloaded.")
 
     def rows_wanted(self, split: Split) -> int | None:
         return getattr(self, f"{split}_rows")
@@ -102,14 +102,12 @@ def check_options(options: DataOptions, uses: frozenset[str]) -> None:
         )
     if options.brackets not in ("keep", "drop"):
         raise UserError(f"data.brackets must be keep or drop, not {options.brackets!r}")
-    for name in ("vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UserError(f"data.{name} must be at least 1, not {value}")
+    try:
+        check_ranges(options)
+    except ValueError as error:
+        raise UserError(f"data.{error}") from None
     if options.hub_config is not None and options.hub is None:
         raise UserError("data.hub_config is given without data.hub: name the dataset too")
-    if not 0 <= options.seed < 2**32:
-        raise UserError(f"data.seed must lie between 0 and 2^32 - 1, not {options.seed}")
     if isinstance(options.validation, int | float) and not 0 <= options.validation < 1:
         raise UserError(
             "data.validation must be a file, or a share of the training rows from 0 to below 1,"

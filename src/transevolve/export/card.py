@@ -3,16 +3,15 @@
 import json
 import shlex
 from dataclasses import asdict
-from io import StringIO
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from ruamel.yaml import YAML
 from transformers import PreTrainedConfig
 
 from ..config.recipe import Recipe
 from ..core import markdown
+from ..core.yaml_files import dump_yaml
 from ..kinds.base import Kind
 
 TEMPLATE = "card.md.jinja"
@@ -44,7 +43,7 @@ def model_card(
     found = result or {}
     return environment.get_template(TEMPLATE).render(
         name=name,
-        front=_yaml(_front_matter(name, recipe, result, kind.pipeline_tag, license)),
+        front=dump_yaml(_front_matter(name, recipe, result, kind.pipeline_tag, license)),
         task=kind.description(config),
         system=str(found.get("system") or recipe.model.variant or recipe.model.system),
         parameters=found.get("parameters"),
@@ -56,7 +55,7 @@ def model_card(
         scores=_scores(result),
         facts=_facts(found),
         command=_public_command(str(found.get("command", ""))),
-        settings=_yaml(_settings(recipe)),
+        settings=dump_yaml(_settings(recipe)),
         license=license,
     )
 
@@ -115,10 +114,3 @@ def _public_command(command: str) -> str:
     except ValueError:
         return ""
     return shlex.join("=".join(_public(part) for part in word.split("=")) for word in words)
-
-
-def _yaml(value: Any) -> str:
-    stream, yaml = StringIO(), YAML()
-    yaml.width, yaml.default_flow_style = 100, False
-    yaml.dump(value, stream)
-    return stream.getvalue()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.files import read_settings
+from ..config.files import dotted, load_recipe
 from ..core.errors import UserError
 from ..core.json_files import fits, read_json
 from ..runs.results import read_results
@@ -65,7 +65,7 @@ def read_run(folder: Path, name: str) -> RunFacts:
         name=name,
         result=read_results(results) if results.exists() else None,
         metrics=_lines(folder / "metrics.jsonl"),
-        settings=_flat(read_settings(folder / "recipe.yaml")),
+        settings=dotted(load_recipe(folder / "recipe.yaml")),
         evaluations=evaluations,
     )
 
@@ -98,13 +98,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         if fits(row, dict[str, float]):
             rows.append(row)
     return rows
-
-
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
 
 
 def differences(runs: list[RunFacts]) -> tuple[list[str], list[list[str]]]:

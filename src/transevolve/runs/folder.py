@@ -8,7 +8,7 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
-from ..config.files import as_arguments, recipe_from
+from ..config.files import load_recipe
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import copy_atomically
@@ -89,4 +89,4 @@ def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
 def load_run_recipe(folder: Path) -> Recipe:
     """The settings the run was trained with."""
-    return recipe_from(as_arguments(folder / RECIPE))
+    return load_recipe(folder / RECIPE)

@@ -1,7 +1,6 @@
 """Our options as Hugging Face's training arguments."""
 
 import os
-import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,16 +13,8 @@ from ..config.recipe import TrainingOptions
 from ..core.errors import UserError, suggestion
 from ..core.json_files import read_json
 from ..core.machine import default_device
+from ..core.settings import check_ranges
 from .optimizer import OPTIMIZERS, PAPER, SCHEDULES
-
-POSITIVE = ("epochs", "max_steps", "batch_size", "batch_tokens", "accumulation", "keep", "log_steps", "eval_tokens")
-NOT_NEGATIVE = ("warmup", "lr_max", "learning_rate", "weight_decay", "clip", "eps", "patience", "eval_steps")
-NOT_NEGATIVE += ("save_steps", "workers", "threads")
-
-
-def finite(value: float) -> bool:
-    """Also false for an integer too large for a float."""
-    return abs(value) <= sys.float_info.max
 
 
 def distributed_processes() -> int:
@@ -32,24 +23,14 @@ def distributed_processes() -> int:
 
 def check_training(options: TrainingOptions) -> None:
     """Refuses what makes no sense, before anything is read or written."""
-    for name in POSITIVE:
-        value = getattr(options, name)
-        if value is not None and not (value > 0 and finite(value)):
-            raise UserError(f"training.{name} must be a number above 0, not {value}")
-    for name in NOT_NEGATIVE:
-        value = getattr(options, name)
-        if value is not None and not (value >= 0 and finite(value)):
-            raise UserError(f"training.{name} must be a number that is not negative, not {value}")
-    for name in ("beta1", "beta2"):
-        value = getattr(options, name)
-        if value is not None and not 0 <= value < 1:
-            raise UserError(f"training.{name} must lie in [0, 1), not {value}")
+    try:
+        check_ranges(options)
+    except ValueError as error:
+        raise UserError(f"training.{error}") from None
     for name, known in (("schedule", [PAPER, *SCHEDULES]), ("optimizer", list(OPTIMIZERS))):
         value = getattr(options, name)
         if value not in known:
             raise UserError(f"unknown training.{name} {value!r}{suggestion(value, known)}")
-    if not 0 <= options.seed < 2**32:
-        raise UserError(f"training.seed must lie between 0 and 2^32 - 1, not {options.seed}")
     if options.batch_size is not None and options.batch_tokens is not None:
         raise UserError("training.batch_size and training.batch_tokens exclude each other: remove one")
     if options.schedule == PAPER and options.warmup < 1:

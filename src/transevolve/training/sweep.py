@@ -3,45 +3,51 @@
 import itertools
 import json
 import re
+import signal
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
-from ..config.files import find_recipe, known_keys, read_settings
-from ..core.errors import UserError, nearest, quoted
+from ..config.files import dotted, fill, find_recipe, load_recipe, recipe_yaml
+from ..config.recipe import Recipe
+from ..core.errors import UserError
 from ..core.files import write_atomically
-from ..core.machine import commit, device_name, versions
+from ..core.values import read_value
+from ..core.yaml_files import read_yaml
 from ..runs.names import RESULTS
 
-KEYS = ("recipe", "settings", "rows", "grid", "seeds", "output")
 INTERRUPTED = 130
-ROW_SEEDS = "seeds"
+SEED, SEEDS = "training.seed", "seeds"
 MOST_CURVES = 8
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sweep:
-    """A sweep file: `rows` (settings that go together) times `grid` (a list a key) times `seeds` (or the row's own)."""
+    """A sweep file: `rows` (settings that go together) times `grid` (values per key) times `seeds` (or the row's)."""
 
-    recipe: str
+    recipe: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     grid: dict[str, list[Any]] = field(default_factory=dict)
-    seeds: list[int] = field(default_factory=lambda: [0])
+    seeds: list[int] | None = None
     output: str | None = None
 
     def cases(self) -> list[tuple[dict[str, Any], list[int]]]:
         """The settings of each case, and its seeds."""
-        products = itertools.product(*self.grid.values())
-        chosen = [dict(zip(self.grid, values, strict=True)) for values in products]
-        return [({**settings_of(row), **more}, row.get(ROW_SEEDS, self.seeds)) for row in self.rows for more in chosen]
-
-
-def settings_of(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != ROW_SEEDS}
+        found = []
+        for row, values in itertools.product(self.rows, itertools.product(*self.grid.values())):
+            settings = {**row, **dict(zip(self.grid, values, strict=True))}
+            seeds = settings.pop(SEEDS, self.seeds)
+            if seeds and SEED in {**self.settings, **settings}:
+                raise UserError(f"{SEED} and 'seeds' exclude each other: remove one")
+            found.append((settings, seeds or [settings.get(SEED, self.settings.get(SEED, 0))]))
+        return found
 
 
 @dataclass
@@ -54,71 +60,102 @@ class Outcome:
 
 
 def read_sweep(path: Path) -> Sweep:
-    content = read_settings(path)
-    for key in content:
-        if key not in KEYS:
-            raise UserError(f"{path}: unknown key {key!r}{nearest(str(key), KEYS) or f'; there are {quoted(KEYS)}'}")
-    if not isinstance(content.get("recipe"), str):
+    sweep = Sweep()
+    fill(sweep, read_yaml(path), str(path))
+    if not sweep.recipe:
         raise UserError(f"{path}: 'recipe' must name the recipe to vary")
-    find_recipe(content["recipe"])
-    sweep = Sweep(**content)
-    shapes = [("settings", dict), ("rows", list), ("grid", dict), ("seeds", list)]
-    for name, kind in shapes:
-        if not isinstance(getattr(sweep, name), kind) or (kind is list and not getattr(sweep, name)):
-            raise UserError(f"{path}: {name!r} must be a {'list' if kind is list else 'mapping'}, not empty")
-    if not all(isinstance(values, list) and values for values in sweep.grid.values()):
-        raise UserError(f"{path}: every key of 'grid' needs a list of values")
-    if not all(isinstance(row, dict) for row in sweep.rows):
-        raise UserError(f"{path}: every row must be a mapping such as {{model.variant: fullFF-1}}")
-    for seeds in [sweep.seeds, *(row[ROW_SEEDS] for row in sweep.rows if ROW_SEEDS in row)]:
-        if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
-            raise UserError(f"{path}: 'seeds' must be a list of whole numbers, got {seeds!r}")
-    known = known_keys()
-    for key in [*sweep.settings, *(key for row in sweep.rows for key in settings_of(row)), *sweep.grid]:
-        if key not in known:
-            raise UserError(f"{path}: unknown setting {key!r}{nearest(str(key), known)}")
+    find_recipe(sweep.recipe)
+    sweep.settings = typed(sweep.settings, str(path))
+    sweep.rows = [typed(row, str(path)) for row in sweep.rows]
+    sweep.grid = {key: [typed({key: one}, str(path))[key] for one in values] for key, values in sweep.grid.items()}
+    if not sweep.cases():
+        raise UserError(f"{path}: there is no case: 'rows' and the lists of 'grid' must not be empty")
     return sweep
 
 
-def run_sweep(sweep: Sweep, folder: Path, extra: list[str]) -> list[Outcome]:
+def typed(settings: dict[str, Any], source: str = "") -> dict[str, Any]:
+    """Settings by dotted key, read as a recipe reads them; and the `seeds` of a row."""
+    recipe = Recipe()
+    fill(recipe, {key: value for key, value in settings.items() if key != SEEDS}, source)
+    values = dotted(recipe)
+    try:
+        return {key: read_value(list[int], value) if key == SEEDS else values[key] for key, value in settings.items()}
+    except ValueError as error:
+        raise UserError(f"{source}: 'seeds' must be whole numbers: {error}") from None
+    except KeyError as error:
+        raise UserError(f"{source}: {error} is a section: name a setting in it, such as training.epochs") from None
+
+
+def run_sweep(sweep: Sweep, folder: Path) -> list[Outcome]:
     """Trains what is not trained yet, one after another; a case that fails does not stop the rest."""
-    outcomes = []
-    cases = sweep.cases()
-    for number, (settings, seeds) in enumerate(cases, start=1):
-        outcome = Outcome(settings)
-        for seed in seeds:
-            run = folder / "runs" / f"{slug(settings)}-seed{seed}"
-            print(f"[{number}/{len(cases)}] {title(settings)}, seed {seed}: {run}", file=sys.stderr, flush=True)
-            error = train_case(sweep, settings, seed, run, extra)
+    outcomes: list[Outcome] = []
+    cases = [(settings, _recipes(sweep, folder, settings, seeds)) for settings, seeds in sweep.cases()]
+    for number, (settings, recipes) in enumerate(cases, start=1):
+        outcomes.append(Outcome(settings))
+        for path, recipe in recipes.items():
+            what = f"{title(settings)}, seed {recipe.training.seed}: {recipe.output}"
+            print(f"[{number}/{len(cases)}] {what}", file=sys.stderr, flush=True)
+            write_atomically(path, recipe_yaml(recipe))
+            error = train_case(path)
             if error is None:
-                outcome.results.append(json.loads((run / RESULTS).read_text(encoding="utf-8")))
+                outcomes[-1].results.append(json.loads(Path(str(recipe.output), RESULTS).read_text(encoding="utf-8")))
             else:
-                outcome.error = error
-        outcomes.append(outcome)
-        write_tables(sweep, folder, outcomes, extra)
+                outcomes[-1].error = error
+        write_tables(sweep, folder, outcomes)
     return outcomes
 
 
-def train_case(sweep: Sweep, settings: dict[str, Any], seed: int, run: Path, extra: list[str]) -> str | None:
+def _recipes(sweep: Sweep, folder: Path, settings: dict[str, Any], seeds: list[int]) -> dict[Path, Recipe]:
+    """The recipe of each seed, by the file it is written to."""
+    found = {}
+    for seed in seeds:
+        name = f"{slug(settings)}-seed{seed}"
+        own = {SEED: seed, "output": str(folder / "runs" / name)}
+        recipe = load_recipe(sweep.recipe, sweep.settings, settings, own)
+        found[folder / "recipes" / f"{name}.yaml"] = recipe
+    return found
+
+
+def train_case(recipe: Path) -> str | None:
     """A training in a process of its own; returns what went wrong, if something did."""
-    flags = [_flag(key, value) for key, value in {**sweep.settings, **settings}.items()]
-    command = [sys.executable, "-m", "transevolve", "train", sweep.recipe, *flags, *extra]
-    command += [f"--training.seed={seed}", f"--output={run}"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+    command = [sys.executable, "-m", "transevolve.training.case", str(recipe)]
+    last = ""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as running:
         assert running.stderr is not None
-        last = ""
-        for line in running.stderr:
-            sys.stderr.write(f"    {line}")
-            sys.stderr.flush()
-            last = line.strip() or last
-    if running.returncode == INTERRUPTED:
+        with forwarding(running) as asked:
+            for line in running.stderr:
+                sys.stderr.write(f"    {line}")
+                sys.stderr.flush()
+                last = line.strip() or last
+            running.wait()
+    if asked or running.returncode == INTERRUPTED:
         raise KeyboardInterrupt
-    told = last.removeprefix("transevolve: error: ") or f"exit code {running.returncode}"
-    return told if running.returncode else None
+    return (last.removeprefix("transevolve: error: ") or "no message") if running.returncode else None
 
 
-def _flag(key: str, value: Any) -> str:
-    return f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
+@contextmanager
+def forwarding(running: subprocess.Popen) -> Iterator[list[int]]:
+    """Passes signals on, so that the training saves and ends before the sweep does; yields those that came."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: Any) -> None:
+        asked.append(number)
+        running.send_signal(number)
+
+    signals = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
+    before = {number: signal.signal(number, ask) for number in signals}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def title(settings: dict[str, Any]) -> str:
@@ -154,16 +191,14 @@ def _mean(values: list[float], digits: int = 4) -> str:
     return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):,.{digits}f}"
 
 
-def write_tables(sweep: Sweep, folder: Path, outcomes: list[Outcome], extra: list[str]) -> None:
+def write_tables(sweep: Sweep, folder: Path, outcomes: list[Outcome]) -> None:
     """sweep.json and sweep.md, whole after every case."""
     from ..core.tables import markdown
 
-    header = {
-        "recipe": " ".join([sweep.recipe, *(_flag(k, v) for k, v in sweep.settings.items()), *extra]),
-        "machine": device_name("cpu"),
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-        "commit": commit() or "not a checkout",
-    }
+    machines = [result["machine"] for outcome in outcomes for result in outcome.results]
+    facts = {key: " and ".join(dict.fromkeys(facts[key] for facts in machines)) for key in (machines or [{}])[0]}
+    settings = [f"{key}={value}" for key, value in sweep.settings.items()]
+    header = {"recipe": " ".join([sweep.recipe, *settings]), **{k: v for k, v in facts.items() if k != "load"}}
     columns, cells = table(outcomes)
     reading = "Mean and standard deviation over seeds. Validation selects the checkpoint; test is scored once, after."
     write_atomically(folder / "sweep.md", markdown("Sweep", header, columns, cells, reading))

@@ -1,0 +1,52 @@
+"""One reading of a setting's value, whether typed as a flag, written in YAML or passed from Python."""
+
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from ruamel.yaml.error import YAMLError
+
+from .errors import nearest
+from .settings import Range
+from .yaml_files import parse_yaml
+
+TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", dict: "a mapping"}
+
+
+def read_value(kind: Any, value: Any, within: Range | None = None) -> Any:
+    """The value of that type and range; a ValueError says what is wanted instead."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    if NoneType in kinds and (value is None or (value == "null" and str not in kinds)):
+        return None
+    wanted = [one for one in kinds if one is not NoneType]
+    if get_origin(wanted[0]) is list:
+        return [read_value(get_args(wanted[0])[0], item) for item in (value if isinstance(value, list) else [value])]
+    for one in wanted:
+        try:
+            found = _read(one, value)
+        except (ValueError, TypeError, LookupError, OverflowError, AttributeError, YAMLError):
+            continue
+        if within is not None:
+            within.check(found)
+        return found
+    choices = [str(choice) for one in wanted if get_origin(one) is Literal for choice in get_args(one)]
+    names = map(repr, choices) if choices else (NAMES[get_origin(one) or one] for one in wanted)
+    shown = repr(str(value) if isinstance(value, str) else value)
+    raise ValueError(f"{shown:.80} is not {' or '.join(names)}{nearest(str(value), choices)}")
+
+
+def _read(kind: Any, value: Any) -> Any:
+    if kind is Any:
+        return value
+    if get_origin(kind) is Literal:
+        return {str(choice): choice for choice in get_args(kind)}[str(value)]
+    if get_origin(kind) is dict:
+        content = parse_yaml(value) if isinstance(value, str) else value
+        return {str(key): read_value(get_args(kind)[1], item) for key, item in content.items()}
+    if not isinstance(value, str):
+        return kind(value) if type(value) in {int: (int,), float: (int, float)}.get(kind, (kind, int)) else {}[value]
+    if kind is float and not isfinite(float(value)):
+        raise ValueError(value)
+    value.encode()  # a lone surrogate can be neither printed nor saved
+    return {int: lambda text: int(text, 0), bool: lambda text: TRUTH[text.lower()]}.get(kind, kind)(value)
