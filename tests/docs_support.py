@@ -13,7 +13,7 @@ from unittest import mock
 from training_support import write_csv
 from transevolve.cli import main, parse
 from transevolve.config.recipe import Recipe
-from transevolve.kinds.jobs import resolve
+from transevolve.kinds import resolve
 from transevolve.training.hf_arguments import check_training
 
 ROOT = Path(__file__).parent.parent

@@ -8,7 +8,7 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transevolve.data.batching import Batches, BatchLoader, Collator, Rows, grained
+from transevolve.data.batching import Batches, BatchLoader, Collator, RowStore, grained
 
 LENGTHS = st.lists(st.integers(1, 700), min_size=1, max_size=120)
 CUTS = st.one_of(st.integers(1, 20).map(lambda n: {"rows": n}), st.integers(1, 3000).map(lambda n: {"tokens": n}))
@@ -65,13 +65,13 @@ def test_a_grain_is_at_most_an_eighth(length):
     assert length <= rounded <= max(length * 1.125, length + 1)
 
 
-def rows() -> Rows:
-    return Rows(Dataset.from_dict({"input_ids": [[5, 6], [7], [8, 9, 10]], "labels": [0, 1, 2]}))
+def rows() -> RowStore:
+    return RowStore(Dataset.from_dict({"input_ids": [[5, 6], [7], [8, 9, 10]], "labels": [0, 1, 2]}))
 
 
 def test_a_filler_counts_for_nothing():
     assert rows()[~2] == {"input_ids": [8, 9, 10], "labels": -100}
-    pair = Rows(Dataset.from_dict({"input_ids": [[5]], "labels": [[6, 2]]}))
+    pair = RowStore(Dataset.from_dict({"input_ids": [[5]], "labels": [[6, 2]]}))
     assert pair[~0] == {"input_ids": [5], "labels": [-100, -100]}
 
 
@@ -90,7 +90,7 @@ def test_moves_targets_right_for_a_decoder():
 
 @pytest.mark.parametrize("skipped", [0, 1, 5])
 def test_a_resumed_epoch_goes_on_where_it_was(skipped):
-    data = Rows(Dataset.from_dict({"input_ids": [[i] for i in range(40)], "labels": list(range(40))}))
+    data = RowStore(Dataset.from_dict({"input_ids": [[i] for i in range(40)], "labels": list(range(40))}))
     batches = Batches([1] * 40, rows=4, seed=2)
     batches.set_epoch(3)
     whole = [batch["labels"] for batch in BatchLoader(data, batches, Collator(0))]

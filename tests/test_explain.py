@@ -23,7 +23,7 @@ from transevolve.data.tokenizers import byte_tokenizer, train_subwords
 from transevolve.explain.error_over_depth import measure
 from transevolve.explain.observe import Observer, readable_tokens
 from transevolve.explain.projection import project
-from transevolve.inference.prediction import Predictor
+from transevolve.inference import load as load_run
 from transevolve.runs.storage import write_manifest
 
 TEXT = 'the film <script>alert("&")</script> was great & warm'
@@ -103,10 +103,10 @@ def test_page_holds_what_the_model_computes(run, page):
 @pytest.mark.parametrize("settings", [{}, {"attention": "once"}, {"attention": "linear"}, {"num_blocks": 2}])
 def test_the_last_depth_says_what_predict_says(settings, run, tmp_path):
     folder = another(tmp_path / "run", run, **settings)
-    (prediction,) = Predictor(folder)([TEXT])
+    (prediction,) = load_run(folder).predict([TEXT])
     seen = Observer(folder).observe(TEXT)
-    np.testing.assert_allclose(seen.readout[-1], prediction.probabilities, atol=1e-5)
-    assert seen.labels == prediction.labels
+    np.testing.assert_allclose(seen.readout[-1], list(prediction.probabilities.values()), atol=1e-5)
+    assert seen.labels == list(prediction.probabilities)
 
 
 def test_states_and_attention_are_the_models_own(run, tmp_path):

@@ -27,7 +27,8 @@ from transevolve.export.classifier import load_logits, sample
 from transevolve.export.onnx import load_onnx
 from transevolve.export.program import load_program
 from transevolve.export.timing import Timing, table
-from transevolve.inference.prediction import Predictor
+from transevolve.inference import load as load_run
+from transevolve.kinds import KINDS
 from transevolve.runs import storage
 from transevolve.runs.storage import checksum
 
@@ -99,7 +100,7 @@ def test_hugging_face_folder(run, tmp_path):
     require_same(load_logits(run), lambda ids, mask: model(input_ids=ids, attention_mask=mask).logits)
     texts = ["the film was great", "the film was dull and cold"]
     found = pipeline("text-classification", model=str(output))(texts)
-    expected = Predictor(run)(texts)
+    expected = load_run(run).predict(texts)
     assert [row["label"] for row in found] == [prediction.label for prediction in expected]
     assert [row["score"] for row in found] == pytest.approx([p.probability for p in expected], abs=1e-5)
 
@@ -139,7 +140,8 @@ def test_names_and_labels_do_not_break_the_card(translates):
         "selected_by": "*", "selected_on": "<b>", "validation": {"a|b": 0.5}, "machine": {"cpu": "<b>"},
         "seconds": 1.0, "command": command,
     }  # fmt: skip
-    page = model_card(NAME, recipe, result, None if translates else HOSTILE)
+    kind = KINDS["translation" if translates else "classification"]
+    page = model_card(NAME, recipe, result, kind, TransEvolveConfig(id2label=dict(enumerate(HOSTILE))))
     tokens = MarkdownIt("commonmark").enable("table").parse(page.split("---\n", 2)[2])
     flat = [inner for token in tokens for inner in (token, *(token.children or []))]
     assert not [token.content for token in flat if token.type.startswith("html")]
@@ -186,7 +188,7 @@ def test_a_run_without_results_has_a_card_that_says_so(run, tmp_path):
 def test_translation_goes_to_hugging_face_only(translation, capsys):
     for format in ("onnx", "torch-export"):
         assert main(["export", str(translation), "--format", format]) == 2
-        assert f"{format} is for classifiers; --format hf exports it whole" in capsys.readouterr().err
+        assert f"which {format} cannot hold; --format hf exports it" in capsys.readouterr().err
     assert main(["export", str(translation), "--format", "hf"]) == 0
     model = AutoModelForSeq2SeqLM.from_pretrained(translation / "hf")
     AutoTokenizer.from_pretrained(translation / "hf")

@@ -12,10 +12,9 @@ from transevolve.config.files import bundled, dotted, find_recipe, load_recipe, 
 from transevolve.config.recipe import FROM_DATA, ModelOptions, Recipe
 from transevolve.core.errors import UserError
 from transevolve.core.yaml_files import dump_yaml, parse_yaml
-from transevolve.data import TASKS, task_of
 from transevolve.data.tokenizers import build_tokenizer
-from transevolve.kinds.build import build_classifier, build_translator
-from transevolve.kinds.jobs import resolve
+from transevolve.kinds import resolve
+from transevolve.kinds.systems import build_model
 from transevolve.models.settings import ModelSettings
 from transevolve.training.hf_arguments import check_training
 
@@ -35,14 +34,11 @@ def test_the_recipes_promised_are_there():
 @pytest.mark.parametrize("name", bundled())
 def test_parses_and_builds(name, tokenizer):
     recipe = load_recipe(name)
-    resolve(recipe)
+    kind = resolve(recipe)
     check_training(recipe.training)
     length = recipe.data.max_length or 64
     recipe.model.hidden_size, recipe.model.num_attention_heads, recipe.model.intermediate_size = 16, 2, 32
-    if TASKS[task_of(recipe.data)].kind == "translation":
-        model = build_translator(recipe.model, tokenizer, length)
-    else:
-        model = build_classifier(recipe.model, tokenizer, ["a", "b"], length)
+    model = build_model(kind.head, recipe.model, tokenizer, length, ["a", "b"])
     assert model.num_parameters() > 0
 
 

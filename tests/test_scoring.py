@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from transevolve.core.errors import UserError
-from transevolve.metrics import compare, score
+from transevolve.metrics.bleu import compare, score
 
 REFERENCES = [
     "The cat sat on the mat, didn't it?",

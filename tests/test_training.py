@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from training_support import losses, metrics, result, train, training_of, weights, write_csv
+from training_support import counted_checksums, losses, metrics, result, train, training_of, weights, write_csv
 from transevolve.cli import main
 from transevolve.training.optimizer import paper_learning_rate
 
@@ -112,6 +112,68 @@ def test_evaluates_another_file(run, tmp_path, capsys):
     assert (tmp_path / "scores" / "other.csv.confusion.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_file_is_evaluated_by_the_columns_of_training(run, tmp_path, capsys):
+    """`label` would be recognised first."""
+    other = tmp_path / "other.csv"
+    other.write_text("label,comment,verdict\n7,a superb film,yes\n8,awful and weak,no\n")
+    assert main(["evaluate", str(run), "--file", str(other), "--output", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert "accuracy 1.0000" in shown.out
+    assert shown.err.startswith("other.csv: 2 rows")
+    assert "train" not in shown.err
+    assert "selected" not in shown.err
+
+
+def test_the_resolved_recipe_names_the_recognised_columns(run):
+    recipe = (run / "recipe.yaml").read_text()
+    assert "text: comment" in recipe
+    assert "label: verdict" in recipe
+
+
+def test_evaluation_reads_the_models_checksum_once(run, tmp_path, monkeypatch):
+    summed = counted_checksums(monkeypatch)
+    assert main(["evaluate", str(run), "--split", "validation", "--output", str(tmp_path)]) == 0
+    assert summed.count("model.safetensors") == 1
+    summed.clear()
+    assert main(["export", str(run), "--format", "hf", "--output", str(tmp_path / "hf")]) == 0
+    assert summed.count("model.safetensors") == 1
+
+
+def test_label_smoothing_changes_the_loss_of_a_classifier(csv, tmp_path):
+    for name, system, smoothing in (("plain", "transevolve", 0), ("ours", "transevolve", 0.2), ("peer", "fnet", 0.2)):
+        more = [f"--model.system={system}", f"--model.label_smoothing={smoothing}", "--training.max_steps=2"]
+        assert train(*training_of(csv, tmp_path / name, *more)) == 0
+    assert losses(tmp_path / "ours") != losses(tmp_path / "plain")
+
+
+def test_a_run_knows_its_data(tmp_path, monkeypatch, capsys):
+    """From any directory, and only as long as they hold what it was trained on."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    path = write_csv(Path("reviews.csv"), rows=60)
+    command = training_of(path, Path("run"), "--training.epochs=1")
+    assert train(*command) == 0
+    told = capsys.readouterr().err
+    assert "6 rows of validation\n" in told
+    assert "test" not in told
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["evaluate", "../run", "--split", "validation"]) == 0
+    monkeypatch.chdir(tmp_path)
+    write_csv(path, rows=60, seed=1)
+    capsys.readouterr()
+    assert train(*command) == 0
+    assert "data.path changed since then" in capsys.readouterr().err
+    assert main(["evaluate", "run", "--split", "validation"]) == 2
+    assert "data.path changed since the training of run started" in capsys.readouterr().err
+    assert main(["evaluate", "run", "--file", str(path)]) == 0
+    Path("run/results.json").unlink()
+    before = {p: p.stat().st_mtime_ns for p in Path("run").rglob("*") if p.name != ".lock"}
+    capsys.readouterr()
+    assert train(*command) == 2
+    assert "data.path changed since the training of run started: restore the file" in capsys.readouterr().err
+    assert {p: p.stat().st_mtime_ns for p in before if p.is_file()} == {p: t for p, t in before.items() if p.is_file()}
+
+
 @pytest.mark.parametrize("parts", [2, 3])
 def test_accumulation_changes_nothing(csv, tmp_path, parts):
     for name, more in (("whole", []), ("parts", [f"--training.accumulation={parts}"])):
@@ -166,7 +228,7 @@ def test_seeds_decide(csv, tmp_path):
 def test_what_another_system_does_not_use_is_told(csv, tmp_path, capsys):
     more = ["--model.system=transformer", "--model.variant=fullFF-1", "--model.evolution=none"]
     assert train(*training_of(csv, tmp_path / "run", *more)) == 0
-    assert "model.variant, model.evolution: TransEvolve's own, not used by transformer" in capsys.readouterr().err
+    assert "model.variant, model.evolution: not used by transformer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -224,7 +286,7 @@ BAD = {
     "both batch sizes": (["--training.batch_tokens=100"], "exclude each other"),
     "no epochs": (["--training.epochs=0"], "training.epochs: must lie in (0"),
     "share as warm-up of the paper": (["--training.schedule=paper", "--training.warmup=0.1"], "in steps"),
-    "a metric of translation": (["--training.select=bleu"], "accuracy and loss"),
+    "a metric of translation": (["--training.select=bleu"], "'accuracy', 'loss', 'macro_f1'"),
     "not a size": (["--training.memory=much"], "training.memory"),
     "no file for DeepSpeed": (["--training.deepspeed=none.json"], "training.deepspeed: no file 'none.json'"),
     "a wrong column": (["--data.text=review"], "'comment'"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
 
-from training_support import process, result, train, weights
+from training_support import counted_checksums, process, result, train, weights
 from transevolve.cli import main
 from transevolve.runs.storage import checkpoints
 
@@ -117,6 +117,34 @@ def test_evaluates_validation_as_training_did(run, capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["bleu"] == pytest.approx(result(run)["validation"]["bleu"])
 
 
+def test_evaluates_the_training_split(run, corpus, capsys, tmp_path):
+    """Its rows keep no texts; the references are the texts all the same."""
+    from transevolve.inference import load
+
+    score = load(run).evaluate("train").score
+    texts = set((corpus / "a.de").read_text().splitlines())
+    assert score.rows == 190
+    assert set(score.references) <= texts
+
+
+def test_translation_reads_the_models_checksum_once(run, monkeypatch):
+    summed = counted_checksums(monkeypatch)
+    assert main(["translate", str(run), "one"]) == 0
+    assert summed.count("model.safetensors") == 1
+
+
+@pytest.mark.parametrize("system", ["transevolve", "marian"])
+def test_trains_in_16_bits_and_decodes_a_few_sentences(system, corpus, tmp_path, capsys):
+    more = ["--training.precision=bf16", "--training.eval_sentences=3", "--model.embedding_dropout=0.1"]
+    assert train(*training_of(corpus, tmp_path, f"--model.system={system}", *more)) == 0
+    told = capsys.readouterr().err
+    assert "validation in training decodes 3 of 10 sentences" in told
+    assert ("model.embedding_dropout: not used by marian" in told) == (system == "marian")
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path), "--split", "validation", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bleu"] == pytest.approx(result(tmp_path)["validation"]["bleu"])
+
+
 def test_averages_weights_into_a_run(run, tmp_path, capsys):
     output = tmp_path / "mean"
     assert main(["average", str(run), "--last", "3", "--output", str(output)]) == 0
@@ -155,7 +183,7 @@ BAD = {
     "missing file": (lambda c, t: [f"--data.source={t / 'no.en'}", f"--data.target={c / 'a.de'}"], ("no.en",)),
     "a classifier": (
         lambda c, t: [f"--data.source={c / 'a.en'}", f"--data.target={c / 'a.de'}", "--model.system=performer"],
-        ("does not translate",),
+        ("'performer' has no model 'ForConditionalGeneration'", "transevolve, marian"),
     ),
 }
 

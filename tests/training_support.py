@@ -69,3 +69,18 @@ def weights(run: Path) -> bytes:
 
 def result(run: Path) -> dict:
     return json.loads((run / "results.json").read_text())
+
+
+def counted_checksums(monkeypatch) -> list[str]:
+    """The name of every file whose checksum is computed from here on."""
+    from transevolve.runs import storage
+
+    summed: list[str] = []
+    original = storage.checksum
+
+    def checksum(path: Path) -> str:
+        summed.append(path.name)
+        return original(path)
+
+    monkeypatch.setattr(storage, "checksum", checksum)
+    return summed

@@ -8,14 +8,14 @@ from ..config.command_line import POSITIONAL
 
 @dataclass(frozen=True)
 class Options:
-    """The paper averages ten checkpoints; whether weights or scores, it leaves open: both are here.
+    """The paper averages ten checkpoints and does not say whether weights or scores: both are here.
 
     Args:
         run: Folder of a training with several checkpoints (training.save_steps, training.keep).
         last: How many of its newest checkpoints.
         output: Folder of the average; by default the run's, with -average-N.
         scores: Average no weights; score each checkpoint on this split and show the mean of the scores.
-        data: Where the data are now, if they have moved since training (with --scores).
+        data: Where the data are, if they have moved since training (with --scores).
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -42,7 +42,7 @@ def _mean_of_scores(folder: Path, options: Options) -> int:
 
     from ..core.errors import UserError
     from ..core.tables import show
-    from ..inference.evaluation import score_checkpoints
+    from ..inference.run import score_checkpoints
 
     if options.scores not in ("validation", "test"):
         raise UserError(f"--scores must be validation or test, not {options.scores!r}")

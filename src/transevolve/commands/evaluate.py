@@ -4,32 +4,35 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..config.command_line import POSITIONAL
 from ..core.errors import UserError
 
+if TYPE_CHECKING:
+    from ..inference import Evaluation, LoadedRun
+
 
 @dataclass(frozen=True)
 class Options:
-    """The split is read from where the run's recipe says.
+    """The split is read from the data of the run's recipe.
 
     Args:
         run: Folder of a trained model.
         split: Which split to score.
         file: A labelled file to score instead: csv, tsv, jsonl or parquet, with the columns of the training file.
-        text: Column of the texts in that file, if it is not the training file's.
-        label: Column of the classes in that file, if it is not the training file's.
-        source: Sentences to translate and score instead, one a line; with --reference.
-        reference: Their translations, one a line.
+        text: Column of the texts in that file, if it differs from the training file's.
+        label: Column of the labels in that file, if it differs from the training file's.
+        source: Sentences to translate and score instead, one per line; with --reference.
+        reference: Their translations, one per line.
         against: Another run that translates: both are compared by paired bootstrap.
-        beam: Beams of the search (translation); the recipe's if not given.
-        length_penalty: Exponent of the length penalty (translation).
-        extra_length: How many tokens longer than its source a translation may be; the recipe's if not given.
-        data: Where the data are now, if they have moved since training.
+        beam: Beams of the search (translation); by default the recipe's.
+        length_penalty: Exponent of the length penalty (translation); 0.6 by default.
+        extra_length: How many tokens longer than its source a translation may be; by default the recipe's.
+        data: Where the data are, if they have moved since training.
         json: Write one JSON object instead of tables.
-        output: Folder for the picture and the numbers; the run's own if not given.
-        batch_tokens: Tokens worked on at once; 16384, or 1024 when translating.
+        output: Folder for the picture and the numbers; by default the run's own.
+        batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -41,7 +44,7 @@ class Options:
     reference: str | None = None
     against: str | None = None
     beam: int | None = None
-    length_penalty: float = 0.6
+    length_penalty: float | None = None
     extra_length: int | None = None
     data: str | None = None
     json: bool = False
@@ -49,107 +52,52 @@ class Options:
     batch_tokens: int | None = None
 
 
-def run(options: Options) -> int:
-    from ..inference.evaluation import translates
+FILES = ("file", "text", "label", "source", "reference")
+SEARCH = ("beam", "length_penalty", "extra_length")
 
-    if options.batch_tokens is not None and options.batch_tokens < 1:
-        raise UserError(f"--batch_tokens must be at least 1, not {options.batch_tokens}")
+
+def run(options: Options) -> int:
+    from ..core.files import write_atomically
+    from ..core.tables import show
+    from ..inference import load
+
     folder = Path(options.output or options.run)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--output {folder} is a file: choose a folder")
-    if translates(Path(options.run)):
-        _only_for("a translation model", options, "file", "text", "label")
-        return _translation(options, folder)
-    _only_for("a classifier", options, "source", "reference", "against")
-    return _classification(options, folder)
-
-
-def _only_for(kind: str, options: Options, *names: str) -> None:
-    given = next((name for name in names if getattr(options, name) is not None), None)
-    if given is not None:
-        raise UserError(f"{options.run} is {kind}: --{given} has no meaning for it")
-
-
-def _classification(options: Options, folder: Path) -> int:
-    from ..core.tables import show
-    from ..inference.evaluation import evaluate
-    from ..runs.plots import write_confusion
-
-    scored = evaluate(
-        Path(options.run),
-        options.split,
-        file=options.file,
-        text=options.text,
-        label=options.label,
-        path=options.data,
-        batch_tokens=options.batch_tokens or 16384,
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    picture = folder / f"{scored.name}.confusion.png"
-    write_confusion(picture, scored.found, scored.labels, f"{scored.name}: accuracy {scored.found.accuracy:.4f}")
-    _write(folder, scored.name, scored.as_dict())
-    if options.json:
-        print(json.dumps(scored.as_dict(), ensure_ascii=False))
-        return 0
-    print("\n".join(scored.report_lines), file=sys.stderr)
-    show(f"{scored.name}: accuracy {scored.found.accuracy:.4f}", *scored.class_table())
-    if len(scored.labels) <= 20:
-        show("Confusion, true class down", *scored.confusion_table())
-    print(f"wrote {picture} and {scored.name}.evaluation.json")
-    return 0
-
-
-def _translation(options: Options, folder: Path) -> int:
-    from ..core.files import write_atomically
-    from ..core.tables import show
-    from ..inference.evaluation import evaluate_translation
-    from ..inference.translator import run_search
-    from ..metrics import compare
-    from .searching import search_of
-
-    search = search_of(options, run_search(Path(options.run)))
-    runs = [options.run] if options.against is None else [options.run, options.against]
-    scored = [
-        evaluate_translation(
-            Path(name),
-            options.split,
-            source=options.source,
-            reference=options.reference,
-            path=options.data,
-            search=search,
-            batch_tokens=options.batch_tokens or 1024,
-        )
-        for name in runs
-    ]
-    first = scored[0]
-    found = first.as_dict()
+    names = [options.run] if options.against is None else [options.run, options.against]
+    evaluations = []
+    for name in names:
+        model = load(name, batch_tokens=options.batch_tokens)
+        evaluations.append(_evaluate(model, options))
+        del model
+    first = evaluations[0]
+    found, tables = first.as_dict(), first.score.tables()
     if options.against is not None:
-        if scored[1].references != first.references:
-            raise UserError(f"{options.run} and {options.against} have other references: give --source and --reference")
-        found["against"] = options.against
-        found["comparison"] = compare(first.translations, scored[1].translations, first.references).as_dict()
-    write_atomically(folder / f"{first.name}.translations.txt", "".join(f"{t}\n" for t in first.translations))
-    _write(folder, first.name, found)
+        compared, table = first.score.compare(evaluations[1].score, (options.run, options.against))
+        found |= {"against": options.against, "comparison": compared}
+        tables.append(table)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [*first.score.write(folder, first.name), folder / f"{first.name}.evaluation.json"]
+    write_atomically(written[-1], json.dumps(found, ensure_ascii=False, indent=1) + "\n")
     if options.json:
         print(json.dumps(found, ensure_ascii=False))
         return 0
-    show(f"{first.name}: {first.found.lines:,} sentences, beam {search.beams}", *first.table())
-    if options.against is not None:
-        rows = [
-            [
-                metric,
-                f"{d['a']:.2f} ± {d['margin_a']:.2f}",
-                f"{d['b']:.2f} ± {d['margin_b']:.2f}",
-                f"{d['p_value']:.4f}",
-            ]
-            for metric, d in found["comparison"].items()
-        ]
-        show("Paired bootstrap", ["metric", options.run, options.against, "p"], rows)
-    print(f"wrote {folder / first.name}.translations.txt and {first.name}.evaluation.json")
+    print("\n".join(first.report), file=sys.stderr)
+    show(f"{first.name}: {tables[0].title}", *tables[0][1:])
+    for table in tables[1:]:
+        show(*table)
+    print(f"wrote {' and '.join(map(str, written))}")
     return 0
 
 
-def _write(folder: Path, name: str, content: dict) -> None:
-    from ..core.files import write_atomically
+def _evaluate(model: "LoadedRun", options: Options) -> "Evaluation":
+    for name in (*FILES, "against"):
+        if getattr(options, name) is not None and name not in model.kind.evaluation_options:
+            raise UserError(f"{model.folder} is {model.kind.noun}: --{name} has no meaning for it")
+    more = {}
+    if model.kind.command == "translate":
+        from ..kinds.translation import run_search
 
-    write_atomically(folder / f"{name}.evaluation.json", json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+        more["search"] = run_search(model.recipe, **{name: getattr(options, name) for name in SEARCH})
+    files = {name: getattr(options, name) for name in FILES}
+    return model.evaluate(options.split, data=options.data, files=files, **more)

@@ -1,13 +1,18 @@
 """Texts in, lines out: what `predict` and `translate` share."""
 
+import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.errors import UserError
+
+if TYPE_CHECKING:
+    from ..inference import LoadedRun
 
 
 class Source(Protocol):
@@ -21,9 +26,14 @@ class Source(Protocol):
     def column(self) -> str | None: ...
 
 
+class PrintOptions(Source, Protocol):
+    @property
+    def json(self) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Texts:
-    """(number, text) for each text, what to call their source in errors, and whether somebody waits for each answer."""
+    """(number, text) for each text, the name of their source in errors, and whether each is answered at once."""
 
     numbered: Iterator[tuple[int, str]]
     source: str
@@ -59,6 +69,20 @@ def output() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say_truncated(count: int, what: str, max_length: int) -> None:
-    if count:
-        print(f"{count:,} {what} were longer than {max_length:,} tokens and were cut", file=sys.stderr)
+def print_predictions(model: "LoadedRun", options: PrintOptions, what: str, window: int, **more: Any) -> None:
+    """A line for each text, or a JSON object; in a file or pipe with progress on standard error."""
+    texts = open_texts(options)
+    window = 1 if texts.interactive else window
+    started = time.perf_counter()
+    with output():
+        for done, found in enumerate(model.stream(texts.numbered, texts.source, window, **more), start=1):
+            print(json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line())
+            if texts.interactive:
+                sys.stdout.flush()
+            elif done % window == 0:
+                rate = done / max(time.perf_counter() - started, 1e-9)
+                print(f"{done:,} {what}, {rate:,.0f} per second", file=sys.stderr, flush=True)
+    session = model.session
+    if session.truncated:
+        told = f"{session.truncated:,} {what} were longer than {session.max_length:,} tokens and were cut"
+        print(told, file=sys.stderr)

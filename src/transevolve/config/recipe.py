@@ -78,8 +78,10 @@ class TrainingOptions:
     compile: bool = setting(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass to save memory.")
     seed: int = setting(0, "Seed of initial weights, row order and dropout.", Range(0, 2**32 - 1))
-    select: Literal["accuracy", "loss", "bleu"] | None = setting(
-        None, "Metric that selects the model on the validation split: accuracy, bleu (translation) or loss."
+    select: str | None = setting(
+        None,
+        "Metric that selects the model on validation: accuracy, loss or macro_f1; in translation bleu, loss or"
+        " chrf; in regression mse, mae, r2, pearson, spearman or loss.",
     )
     patience: int = setting(0, "Stop after this many validations without improvement; 0 never does.", COUNT)
     eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", COUNT)
@@ -88,6 +90,9 @@ class TrainingOptions:
     log_steps: int = setting(20, "Steps between lines of metrics.", SOME)
     eval_tokens: int = setting(16384, "Tokens per batch when scoring.", SOME)
     eval_beams: int = setting(1, "Beams when validating a translation.", BEAMS)
+    eval_sentences: int = setting(
+        500, "Sentences to decode when validating a translation during training; 0 decodes all.", COUNT
+    )
     beams: int = setting(4, "Beams when scoring the selected translation model.", BEAMS)
     extra_length: int = setting(50, "Tokens by which a translation may be longer than its source.", Range(1, 2**16))
     workers: int = setting(0, "Processes that prepare batches.", Range(0, 2**10))

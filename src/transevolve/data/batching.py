@@ -1,13 +1,16 @@
 """Batches of like lengths, by sentence count or by token budget: the same ones whatever the number of processes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from ..models.heads.seq2seq import shift_right
+
 GRAIN = 16
+IGNORED = -100
 
 
 def grained(lengths: np.ndarray) -> np.ndarray:
@@ -63,7 +66,7 @@ class Batches(Sampler[list[int]]):
         return batches
 
     def largest(self) -> tuple[int, int]:
-        """Rows and tokens a row of the batch that takes most memory in attention."""
+        """Rows, and tokens per row, of the batch that takes most memory in attention."""
         shapes = [(end - start, length) for start, end, length in self._shapes()]
         return max(shapes, key=lambda shape: (shape[0] * shape[1] ** 2, shape[0]))
 
@@ -89,26 +92,32 @@ class Batches(Sampler[list[int]]):
         return bounds
 
 
-class Rows(Dataset):
-    """A dataset's rows by number; `~i` is row i with labels that no loss counts."""
+class RowStore(Dataset):
+    """Rows in memory by number; `~i` is row i with labels that no loss counts."""
 
-    def __init__(self, data: Any, columns: tuple[str, ...] = ("input_ids", "labels")):
-        self.columns = {name: data[name][:] for name in columns}
+    def __init__(self, data: Any):
+        names = [name for name in ("input_ids", "labels", "length") if name in _columns(data)]
+        self.columns: dict[str, Sequence[Any]] = {name: data[name][:] for name in names}
+        self.lengths = self.columns.pop("length", None) or [len(ids) for ids in self.columns["input_ids"]]
 
     def __len__(self) -> int:
-        return len(self.columns["labels"])
+        return len(self.columns["input_ids"])
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         row = {name: values[number if number >= 0 else ~number] for name, values in self.columns.items()}
-        if number < 0:
-            row["labels"] = [-100] * len(row["labels"]) if isinstance(row["labels"], list) else -100
+        if number < 0 and "labels" in row:
+            row["labels"] = [IGNORED] * len(row["labels"]) if isinstance(row["labels"], list) else IGNORED
         return row
+
+
+def _columns(data: Any) -> Sequence[str]:
+    return list(data) if isinstance(data, Mapping) else data.column_names
 
 
 class Collator:
     """Rows padded on the right to the longest of them; labels are classes, or token ids padded with -100.
 
-    `start` is the token that a decoder begins with: given it, targets moved right by one are the decoder's input.
+    `start` is the token that a decoder begins with; with it, the targets shifted right are the decoder's input.
     """
 
     def __init__(self, pad_token_id: int, start: int | None = None):
@@ -119,15 +128,16 @@ class Collator:
         batch = {"input_ids": input_ids, "attention_mask": mask}
         labels = [row["labels"] for row in rows if "labels" in row]
         if labels:
-            batch["labels"] = padded(labels, -100)[0] if isinstance(labels[0], list) else torch.tensor(labels)
-        if self.start is not None:
-            moved = batch["labels"].roll(1, dims=1)
-            moved[:, 0] = self.start
-            batch["decoder_input_ids"] = moved.masked_fill(moved == -100, self.pad_token_id)
+            batch["labels"] = self.labels(labels)
+            if self.start is not None:
+                batch["decoder_input_ids"] = shift_right(batch["labels"], self.pad_token_id, self.start)
         return batch
 
+    def labels(self, labels: list[Any]) -> torch.Tensor:
+        return padded(labels, IGNORED)[0] if isinstance(labels[0], list) else torch.tensor(labels)
 
-def padded(sequences: Sequence[Sequence[int]], value: int) -> tuple[torch.Tensor, torch.Tensor]:
+
+def padded(sequences: Sequence[Sequence[int] | np.ndarray], value: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Sequences as one matrix, and which of its entries are real. There is always at least one column."""
     longest = max(1, *map(len, sequences))
     ids = np.full((len(sequences), longest), value, dtype=np.int64)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedTokenizerFast
 
-from .options import Kind, Split
+from .options import Split
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -18,7 +18,8 @@ class SplitFacts:
     Args:
         origin: Where the rows came from.
         rows: How many there are.
-        classes: Rows of each class.
+        classes: Rows of each class, where labels are classes.
+        numbers: Least, mean and largest label, where labels are numbers.
         empty: Rows without any text; they are kept, and hold only the tokenizer's special tokens.
         truncated: Rows that were longer than the maximum length, and were cut.
         tokens: Tokens in all rows, after cutting.
@@ -27,14 +28,19 @@ class SplitFacts:
 
     origin: str
     rows: int
-    classes: dict[str, int]
-    empty: int
-    truncated: int
-    tokens: int
-    unknown: int
+    classes: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, float] = field(default_factory=dict)
+    empty: int = 0
+    truncated: int = 0
+    tokens: int = 0
+    unknown: int = 0
 
     def line(self) -> str:
-        parts = [f"{self.rows:,} rows, {self.origin}", _class_counts(self.classes)]
+        parts = [f"{self.rows:,} rows, {self.origin}"]
+        if self.classes:
+            parts.append(_class_counts(self.classes))
+        if self.numbers:
+            parts.append(", ".join(f"{name} {value:g}" for name, value in self.numbers.items()))
         if self.truncated:
             parts.append(f"{_share(self.truncated, self.rows)} were too long and cut")
         if self.empty:
@@ -103,24 +109,26 @@ class DataReport:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """The report for people."""
+        """The report for people, before training."""
         head = [f"task {self.task}; tokenizer: {self.tokenizer}; at most {self.max_length:,} tokens per text"]
         if self.columns:
             head.append("columns: " + ", ".join(f"{role} = {name!r}" for role, name in self.columns.items()))
         if self.languages:
             head.append("languages: " + ", ".join(f"{role} = {name!r}" for role, name in self.languages.items()))
-        splits = [f"{name}: {facts.line()}" for name, facts in self.splits.items()]
-        return [*head, *splits, f"model selected on: {self.selection}"]
+        return [*head, *self.split_lines(), f"model selected on: {self.selection}"]
+
+    def split_lines(self) -> list[str]:
+        return [f"{name}: {facts.line()}" for name, facts in self.splits.items()]
 
 
 @dataclass
 class TextData:
     """Splits with the columns `input_ids`, `labels` and `length`.
 
-    A split is None where there is none, or where it was not asked for. In classification `labels` is an index into
-    the class names below. In translation it is the target's tokens, as `input_ids` is the source's, each with its end
-    token; `length` is that of the longer side; validation and test also have the texts, `source` and `target`, as they
-    were; and there are no class names.
+    A split is None where there is none, or where it was not asked for. `labels` names the model's outputs. In
+    classification the column `labels` is an index into these names. In translation it is the target's tokens, as
+    `input_ids` is the source's, each with its end token; `length` is that of the longer side; validation and test also
+    have the original texts, `source` and `target`; and the outputs have no names.
     """
 
     train: "Dataset | None"
@@ -129,7 +137,6 @@ class TextData:
     labels: list[str]
     tokenizer: PreTrainedTokenizerFast
     report: DataReport
-    kind: Kind = "classification"
 
     def split(self, name: Split) -> "Dataset | None":
         return getattr(self, name)

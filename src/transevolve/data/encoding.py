@@ -30,6 +30,10 @@ class Encoded:
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
 
+    def rows(self) -> list[np.ndarray]:
+        """The ids of each text."""
+        return [self.ids[start:end] for start, end in zip(self.offsets, self.offsets[1:], strict=False)]
+
     def select(self, kept: np.ndarray) -> "Encoded":
         """The texts where the mask is true."""
         lengths = self.lengths
@@ -39,9 +43,9 @@ class Encoded:
         """Lists of ids on the same memory."""
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
 
-    def dataset(self, classes: np.ndarray) -> "Dataset":
-        columns = {"input_ids": self.column(), "labels": pa.array(classes), "length": _int32(self.lengths)}
-        return _dataset(columns, self.ids, self.offsets, classes)
+    def dataset(self, labels: np.ndarray) -> "Dataset":
+        columns = {"input_ids": self.column(), "labels": pa.array(labels), "length": _int32(self.lengths)}
+        return _dataset(columns, self.ids, self.offsets, labels)
 
 
 def pair_dataset(sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> "Dataset":

@@ -27,10 +27,12 @@ def file_source(options: DataOptions) -> Source:
 
 def split_files(options: DataOptions) -> dict[Split, Path]:
     """The file of each split: those in the folder, or the one file as train; the options may name others."""
-    path = Path(str(options.path))
-    if not path.exists():
-        raise UserError(f"{path}: there is no such file or folder; check data.path")
-    found: dict[Split, Path] = _in_folder(path) if path.is_dir() else {"train": path}
+    found: dict[Split, Path] = {}
+    if options.path is not None:
+        path = Path(options.path)
+        if not path.exists():
+            raise UserError(f"{path}: there is no such file or folder; check data.path")
+        found = _in_folder(path) if path.is_dir() else {"train": path}
     if isinstance(options.validation, str):
         found["validation"] = Path(options.validation)
     if options.test is not None:

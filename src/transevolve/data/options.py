@@ -1,4 +1,4 @@
-"""What the user says about the data: the keys under `--data.*`."""
+"""The settings of the data: the keys under `--data.*`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +10,6 @@ from ..core.settings import Range, check_ranges, setting
 SUBWORDS = ("bpe", "unigram")
 TOKENIZERS = ("wordpiece", *SUBWORDS, "char", "byte", "listops")
 Split = Literal["train", "validation", "test"]
-Kind = Literal["classification", "translation"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 ROWS = Range(1, 2**40)
 PAIR_OPTIONS = frozenset(
@@ -25,8 +24,8 @@ class DataOptions:
 
     task: str = setting(
         "files",
-        "files (your own data), translation, listops, agnews, imdb or imdb-char. With a source and a target, or their"
-        " languages, files means translation.",
+        "files (your own texts and classes), regression (texts and numbers), translation, listops, agnews, imdb or"
+        " imdb-char. With a source and a target, or their languages, files means translation.",
     )
     path: str | None = setting(
         None,
@@ -38,7 +37,7 @@ class DataOptions:
         None, "Which of the hub dataset's configurations, such as de-en, if it has several."
     )
     text: str | None = setting(None, "Column of the texts; recognised by its name by default.")
-    label: str | None = setting(None, "Column of the classes; recognised by its name by default.")
+    label: str | None = setting(None, "Column of the classes or numbers; recognised by its name by default.")
     source: str | None = setting(None, "File with one source sentence per line (translation); plain or gzip.")
     target: str | None = setting(None, "File with the translation of each of these lines.")
     source_lang: str | None = setting(
@@ -53,8 +52,8 @@ class DataOptions:
     test_target: str | None = setting(None, "Their translations.")
     validation: float | str | None = setting(
         None,
-        "The file that selects the model, or the share of train to split off for it (0.1 without a file; in"
-        " translation a share only, 0.05 and at most 2,000 pairs).",
+        "The file that selects the model, or the share of train to split off for it. Without a file the default is 0.1,"
+        " at most 10,000 rows; in translation a share only, 0.05 and at most 2,000 pairs.",
     )
     test: str | None = setting(None, "A file to score at the end, if it is not in the folder.")
     tokenizer: str | None = setting(
@@ -74,7 +73,11 @@ class DataOptions:
     brackets: Literal["keep", "drop"] = setting(
         "keep", "In listops, keep the brackets or drop them (then the expression tree is ambiguous)."
     )
-    train_rows: int | None = setting(None, "Train on this many rows (listops generates them).", ROWS)
+    train_rows: int | None = setting(
+        None,
+        "Train on this many rows (listops generates them); a validation split cut from train shrinks in proportion.",
+        ROWS,
+    )
     validation_rows: int | None = setting(None, "Validate on this many rows.", ROWS)
     test_rows: int | None = setting(None, "Test on this many rows.", ROWS)
     seed: int = setting(0, "Decides which rows are cut off or sampled, and what is generated.", Range(0, 2**32 - 1))

@@ -56,7 +56,10 @@ def _require_one_origin(options: DataOptions) -> None:
     given = [name for name in ("path", "hub", "source", "target") if getattr(options, name) is not None]
     if given[:1] in (["path"], ["hub"]) and len(given) > 1:
         raise UserError(f"data.{given[0]} and data.{given[1]} are both given: remove one")
-    if not given:
+
+
+def require_train(source: PairSource) -> None:
+    if "train" not in source.names:
         raise UserError(
             "translation needs data.source and data.target, two files of as many lines,"
             " or data.path, a folder, with data.source_lang and data.target_lang"

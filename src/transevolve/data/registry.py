@@ -1,4 +1,4 @@
-"""All tasks by name. A new task is one file and one line here."""
+"""All tasks by name. A new task is one file and one line here; a new kind of task brings its own."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 from ..core.errors import UserError, nearest, quoted
 from . import listops, text, translation
 from .data import TextData
-from .options import PAIR_OPTIONS, SPLITS, DataOptions, Kind, Split, changed, check_options
+from .options import PAIR_OPTIONS, SPLITS, DataOptions, Split, changed, check_options
 
 Load = Callable[
     [DataOptions, PreTrainedTokenizerFast | None, Sequence[str] | None, Sequence[Split]],
@@ -18,16 +18,16 @@ Load = Callable[
 
 @dataclass(frozen=True)
 class Task:
-    """What a task is, which options it uses beside task, seed and cache, and how it loads."""
+    """What a task is, which options it uses besides task, seed and cache, how it loads, and its kind."""
 
     summary: str
     uses: frozenset[str]
     load: Load
-    kind: Kind = "classification"
+    kind: str = "classification"
 
 
 TASKS: dict[str, Task] = {
-    "files": Task("your own labelled texts: csv, tsv, jsonl or parquet", text.USES, text.FILES.load),
+    "files": Task("your own texts and classes: csv, tsv, jsonl or parquet", text.USES, text.FILES.load),
     "translation": Task("pairs of sentences, line by line", translation.USES, translation.load, "translation"),
     "listops": Task("nested list operations, generated (Long Range Arena)", listops.USES, listops.load),
     "agnews": Task("AG News: four topics, word pieces", text.USES, text.AG_NEWS.load),
@@ -37,7 +37,7 @@ TASKS: dict[str, Task] = {
 
 
 def task_of(options: DataOptions) -> str:
-    """The task's name: that of the options, but translation if only they say so."""
+    """The task's name; options that only translation has make `files` a translation."""
     return "translation" if options.task == "files" and changed(options) & PAIR_OPTIONS else options.task
 
 
@@ -51,8 +51,8 @@ def load_data(
     """The splits of a task, tokenised.
 
     Two files, `source` and `target`, or two languages, are a translation, even if the task is not named.
-    Training leaves `tokenizer` and `labels` out: the task makes them. A saved model brings its own, and may ask for
-    one split alone; its rows are then the same ones as in training, and other splits are read only if needed for it.
+    In training, `tokenizer` and `labels` are None: the task makes them. A saved model brings its own, and may ask for
+    one split alone; its rows are then the same as in training, and other splits are read only if needed for it.
     """
     options = replace(options, task=task_of(options))
     task = TASKS.get(options.task)

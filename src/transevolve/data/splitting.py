@@ -16,6 +16,11 @@ def stratified_cut(classes: np.ndarray, share: float, seed: int) -> tuple[np.nda
     return _drawn(classes, take, seed)
 
 
+def cut_rows(train_rows: int | None, train: int, cut: int) -> int | None:
+    """How many rows of a validation split to keep so that it stays in proportion to a sample of train; None is all."""
+    return None if train_rows is None or train_rows >= train else max(1, round(cut * train_rows / train))
+
+
 def stratified_sample(classes: np.ndarray, rows: int, seed: int) -> np.ndarray:
     """Indices, in order, of exactly `rows` rows with the classes in proportion (largest remainders)."""
     if rows >= len(classes):

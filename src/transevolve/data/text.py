@@ -1,4 +1,4 @@
-"""Text classification: AG News, IMDB in word pieces or characters, and the user's own files."""
+"""Labelled texts: AG News, IMDB in word pieces or characters, and the user's own files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +9,11 @@ from ..core.errors import UserError
 from .data import DataReport, TextData
 from .files import file_source
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
-from .parts import Part, class_names, cut_description, cut_validation, encode_part, sampled, validation_share
-from .rows import Rows, class_indices
+from .parts import Part, cut_description, cut_validation, encode_part, sampled
+from .rows import Rows
 from .sources import Source
+from .splitting import cut_rows
+from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
 
 BERT_VOCAB_SIZE = 30522
@@ -27,11 +29,12 @@ class TextTask:
     """A task's defaults, and how it loads.
 
     Args:
-        tokenizer: The tokenizer, if the user names none.
-        max_length: Tokens per text, likewise.
-        vocab_size: Size of a learned vocabulary of pieces, likewise.
+        tokenizer: The default tokenizer.
+        max_length: The default number of tokens per text.
+        vocab_size: The default size of a learned vocabulary of pieces.
         labels: Class names, each with the other names that files have for it; empty if the training rows decide.
         hub: Where the data can be downloaded from.
+        targets: What the label column means.
     """
 
     tokenizer: str = "wordpiece"
@@ -39,6 +42,7 @@ class TextTask:
     vocab_size: int = DEFAULT_VOCAB_SIZE
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hub: str | None = None
+    targets: Targets = field(default_factory=Classes)
 
     def load(
         self,
@@ -50,8 +54,7 @@ class TextTask:
         kind = options.tokenizer or self.tokenizer
         check_tokenizer(kind, options)
         source = self._source(options)
-        share = validation_share(options.validation, "validation" in source.names)
-        parts, names = self._parts(source, options, share, labels, splits, learn=tokenizer is None)
+        parts, names = self._parts(source, options, labels, splits, learn=tokenizer is None)
         max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
         described = "as saved with the model"
         if tokenizer is None:
@@ -59,7 +62,7 @@ class TextTask:
             tokenizer, described = build_tokenizer(kind, parts["train"].rows.texts, max_length, options.vocab, size)
         report = DataReport(
             task=options.task,
-            selection=_selection(source, share, options.seed),
+            selection=_selection(source, options),
             tokenizer=f"{described}, {len(tokenizer):,} tokens",
             vocab_size=len(tokenizer),
             max_length=max_length,
@@ -70,7 +73,7 @@ class TextTask:
         for split in SPLITS:
             part = parts.pop(split, None)
             if part is not None and split in splits:
-                encoded[split], report.splits[split] = encode_part(part, names, tokenizer, max_length)
+                encoded[split], report.splits[split] = encode_part(part, self.targets, names, tokenizer, max_length)
         train, validation, test = (encoded.get(split) for split in SPLITS)
         return TextData(train, validation, test, names, tokenizer, report)
 
@@ -81,40 +84,51 @@ class TextTask:
             from .hub import hub_source
 
             return hub_source(options)
-        if options.path is not None:
-            return file_source(options)
-        download = f"; data.hub {self.hub} downloads it" if self.hub else ""
-        raise UserError(f"the task {options.task!r} needs data.path, a file or a folder with train and test{download}")
+        return file_source(options)
 
     def _parts(
         self,
         source: Source,
         options: DataOptions,
-        share: float | None,
         labels: Sequence[str] | None,
         splits: Sequence[Split],
         learn: bool,
     ) -> tuple[dict[Split, Part], list[str]]:
-        """The splits that are asked for, those needed to make them, and the class names."""
+        """The splits that are asked for, those needed to make them, and the names of the labels."""
+        cut = _is_cut(source, options)
         needed: set[Split] = set(splits) & set(source.names)
-        if learn or labels is None or (share and "validation" in splits):
+        if learn or labels is None or (cut and "validation" in splits):
             needed.add("train")
-        if share is not None:
+            self._require_train(source, options)
+        if cut or options.validation == 0:
             needed.discard("validation")
         rows: dict[Split, Rows] = {split: self._renamed(source.read(split)) for split in SPLITS if split in needed}
         if labels is not None:
             names, known = list(labels), "the model"
         else:
-            found = class_names(rows["train"], source.columns["label"])
+            found = self.targets.learn(rows["train"], source.columns["label"])
             names, known = (list(self.labels), f"the task {options.task!r}") if self.labels else (found, "train")
         parts: dict[Split, Part] = {}
         for split, part in rows.items():
-            parts[split] = Part(part, class_indices(part, names, known), part.file)
-        if share and "train" in parts:
-            parts["train"], parts["validation"] = cut_validation(parts["train"], names, share, options.seed)
+            values = self.targets.values(part, names, known)
+            parts[split] = Part(part, values, self.targets.strata(values), part.file)
+        wanted = {split: options.rows_wanted(split) for split in SPLITS}
+        if cut and "train" in parts:
+            share = None if options.validation is None else float(options.validation)
+            train, validation = cut_validation(parts["train"], names, share, options.seed)
+            if wanted["validation"] is None:
+                wanted["validation"] = cut_rows(wanted["train"], len(train.values), len(validation.values))
+            parts |= {"train": train, "validation": validation}
         for split, part in parts.items():
-            parts[split] = sampled(part, options.rows_wanted(split), options.seed, split)
+            parts[split] = sampled(part, wanted[split], options.seed, split)
         return parts, names
+
+    def _require_train(self, source: Source, options: DataOptions) -> None:
+        if "train" not in source.names:
+            download = f"; data.hub {self.hub} downloads it" if self.hub else ""
+            raise UserError(
+                f"the task {options.task!r} needs data.path, a file or a folder with train and test{download}"
+            )
 
     def _renamed(self, rows: Rows) -> Rows:
         """Rows with the task's own class names."""
@@ -124,10 +138,18 @@ class TextTask:
         return rows
 
 
-def _selection(source: Source, share: float | None, seed: int) -> str:
-    if share is None:
-        return f"validation, {source.names['validation']}"
-    return f"validation, {cut_description(share, seed)}" if share else "no split: data.validation is 0"
+def _is_cut(source: Source, options: DataOptions) -> bool:
+    """Whether validation is cut from train."""
+    if options.validation is None:
+        return "validation" not in source.names
+    return not isinstance(options.validation, str) and options.validation != 0
+
+
+def _selection(source: Source, options: DataOptions) -> str:
+    if _is_cut(source, options):
+        share = None if options.validation is None else float(options.validation)
+        return f"validation, {cut_description(share, options.seed)}"
+    return "no split: data.validation is 0" if options.validation == 0 else f"validation, {source.names['validation']}"
 
 
 SENTIMENT = {"negative": ("0", "neg"), "positive": ("1", "pos")}

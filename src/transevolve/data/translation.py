@@ -10,9 +10,9 @@ from ..core.errors import UserError
 from .data import DataReport, PairFacts, TextData
 from .encoding import encode, pair_dataset
 from .options import PAIR_OPTIONS, SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
-from .pair_sources import PairSource, pair_source
+from .pair_sources import PairSource, pair_source, require_train
 from .pairs import Pairs
-from .splitting import stratified_cut, stratified_sample
+from .splitting import cut_rows, stratified_cut, stratified_sample
 from .tokenizers import build_tokenizer
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def load(
             turn = encode_training if split == "train" else encode_scored
             encoded[split], report.splits[split] = turn(part, tokenizer, max_length)
     train, validation, test = (encoded.get(split) for split in SPLITS)
-    return TextData(train, validation, test, [], tokenizer, report, "translation")
+    return TextData(train, validation, test, [], tokenizer, report)
 
 
 def encode_training(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple["Dataset", PairFacts]:
@@ -122,15 +122,20 @@ def _parts(
     needed: set[Split] = set(splits) & set(source.names)
     if learn or (cut and "validation" in splits):
         needed.add("train")
+        require_train(source)
     if cut:
         needed.discard("validation")
     parts: dict[Split, Pairs] = {split: source.readers[split]() for split in SPLITS if split in needed}
+    wanted = {split: options.rows_wanted(split) for split in SPLITS}
     if "train" in parts:
         parts["train"] = _trainable(parts["train"])
         if cut and options.validation != 0:
-            parts["train"], parts["validation"] = _cut_validation(parts["train"], options)
+            train, validation = _cut_validation(parts["train"], options)
+            if wanted["validation"] is None:
+                wanted["validation"] = cut_rows(wanted["train"], len(train), len(validation))
+            parts |= {"train": train, "validation": validation}
     for split, part in parts.items():
-        parts[split] = _sampled(part, options.rows_wanted(split), options.seed)
+        parts[split] = _sampled(part, wanted[split], options.seed)
     return parts
 
 

@@ -16,9 +16,9 @@ from ..data.encoding import encode
 from ..evolution.attention import AttentionState, EvolvedAttention
 from ..evolution.backends import Evolution
 from ..evolution.block import EncoderBlock, Trace
+from ..inference import load
 from ..models.heads.classification import TransEvolveForSequenceClassification
 from ..models.inputs import embed
-from ..runs.folder import class_names, load_run_model, load_run_tokenizer
 
 
 class Step(NamedTuple):
@@ -78,24 +78,24 @@ class Observer:
     """The TransEvolve classifier of a run folder, ready to be observed."""
 
     def __init__(self, folder: Path):
-        model = load_run_model(folder)
+        run = load(folder, "cpu")
+        model = run.model
         if not isinstance(model, TransEvolveForSequenceClassification):
             kind = getattr(model.config, "system", type(model).__name__)
             raise UserError(f"{folder} holds a {kind}: explain shows how TransEvolve classifiers evolve, and no others")
         self.model = model
-        self.tokenizer = load_run_tokenizer(folder)
+        self.tokenizer = run.tokenizer
         self.exact = model.config.backend().exact
         for module in model.modules():
             if self.exact and isinstance(module, EvolvedAttention):
                 module.backend = "literal"
-        self.labels = class_names(model)
+        self.labels = list(run.kind.labels(model.config) or [])
 
     def ids(self, texts: list[str], limit: int | None = None) -> tuple[list[Tensor], int]:
         """Token ids of each text as a batch of one, and how many texts were cut."""
         longest = min(self.model.config.max_position_embeddings, limit or self.model.config.max_position_embeddings)
         encoded = encode(self.tokenizer, texts, longest, lambda i: f"text {i + 1}")
-        rows = [encoded.ids[a:b] for a, b in zip(encoded.offsets, encoded.offsets[1:], strict=False)]
-        return [torch.from_numpy(row.astype(np.int64))[None] for row in rows], encoded.truncated
+        return [torch.from_numpy(row.astype(np.int64))[None] for row in encoded.rows()], encoded.truncated
 
     def steps(self, ids: Tensor) -> list[Step]:
         """Every depth, in order, before it acts; then the end, with `l` one beyond the last block."""

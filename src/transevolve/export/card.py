@@ -3,15 +3,16 @@
 import json
 import shlex
 from dataclasses import asdict
-from io import StringIO
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from ruamel.yaml import YAML
+from transformers import PreTrainedConfig
 
 from ..config.recipe import Recipe
 from ..core import markdown
+from ..core.yaml_files import dump_yaml
+from ..kinds.base import Kind
 
 TEMPLATE = "card.md.jinja"
 MOST_LABELS = 100
@@ -19,28 +20,16 @@ UNKNOWN_LICENSE = "unknown"
 ABOUT = "[TransEvolve](https://arxiv.org/abs/2109.15142): attention is computed once and evolved over depth."
 ABOUT_PEER = "One of the systems of the `transevolve` package."
 
-USE_CLASSIFIER = """import transevolve  # registers the model
-from transformers import pipeline
-
-classify = pipeline("text-classification", model={name})
-classify("a text")"""
-
-USE_TRANSLATION = """import transevolve  # registers the model
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained({name}), AutoTokenizer.from_pretrained({name})
-batch = tokenizer(["a text"], return_tensors="pt")
-tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)"""
-
 
 def model_card(
     name: str,
     recipe: Recipe,
     result: dict[str, Any] | None,
-    labels: list[str] | None,
+    kind: Kind,
+    config: PreTrainedConfig,
     license: str = UNKNOWN_LICENSE,
 ) -> str:
-    """README.md; `labels` is None for translation."""
+    """README.md."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=False,
@@ -52,30 +41,26 @@ def model_card(
     filters = {"escape_markdown": markdown.escape, "code": markdown.code, "code_block": markdown.code_block}
     environment.filters.update(filters)
     found = result or {}
-    use = USE_TRANSLATION if labels is None else USE_CLASSIFIER
     return environment.get_template(TEMPLATE).render(
         name=name,
-        front=_yaml(_front_matter(name, recipe, result, labels, license)),
-        task="translates" if labels is None else f"sorts texts into {len(labels)} classes",
+        front=dump_yaml(_front_matter(name, recipe, result, kind.pipeline_tag, license)),
+        task=kind.description(config),
         system=str(found.get("system") or recipe.model.variant or recipe.model.system),
         parameters=found.get("parameters"),
         about=ABOUT if recipe.model.system == "transevolve" else ABOUT_PEER,
-        labels=labels,
+        labels=kind.labels(config),
         most_labels=MOST_LABELS,
-        snippet=use.format(name=json.dumps(name, ensure_ascii=False)),
+        snippet=kind.snippet(json.dumps(name, ensure_ascii=False), config),
         result={"selected_by": None, "selected_on": None, **result} if result else None,
         scores=_scores(result),
         facts=_facts(found),
         command=_public_command(str(found.get("command", ""))),
-        settings=_yaml(_settings(recipe)),
+        settings=dump_yaml(_settings(recipe)),
         license=license,
     )
 
 
-def _front_matter(
-    name: str, recipe: Recipe, result: dict[str, Any] | None, labels: list[str] | None, license: str
-) -> dict[str, Any]:
-    tag = "translation" if labels is None else "text-classification"
+def _front_matter(name: str, recipe: Recipe, result: dict[str, Any] | None, tag: str, license: str) -> dict[str, Any]:
     front = {"library_name": "transformers", "license": license, "pipeline_tag": tag, "tags": ["transevolve", tag]}
     metrics = [
         {"type": metric, "name": f"{split} {metric}", "value": value} for split, metric, value in _scores(result)
@@ -129,10 +114,3 @@ def _public_command(command: str) -> str:
     except ValueError:
         return ""
     return shlex.join("=".join(_public(part) for part in word.split("=")) for word in words)
-
-
-def _yaml(value: Any) -> str:
-    stream, yaml = StringIO(), YAML()
-    yaml.width, yaml.default_flow_style = 100, False
-    yaml.dump(value, stream)
-    return stream.getvalue()

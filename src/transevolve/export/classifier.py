@@ -10,8 +10,9 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from ..core.errors import UserError
 from ..evolution.attention import EvolvedAttention
+from ..inference import load
+from ..kinds.base import Kind
 from ..models.config import TransEvolveConfig
-from ..runs.folder import load_model
 
 Forward = Callable[[Tensor, Tensor], Tensor]
 TOLERANCE = 1e-4
@@ -19,26 +20,32 @@ CHECKED = ((1, 1), (1, 7), (2, 16), (3, 33), (2, 128))
 
 
 class Logits(nn.Module):
-    """`input_ids` and `attention_mask` to logits."""
+    """`input_ids` and `attention_mask` to what the kind of task makes of the logits."""
 
-    def __init__(self, model: PreTrainedModel):
+    def __init__(self, model: PreTrainedModel, kind: Kind):
         super().__init__()
-        self.model = model
+        self.model, self.kind = model, kind
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        return self.kind.graph(logits, self.model.config)
 
 
-def load_logits(folder: Path, backend: str | None = None) -> Logits:
-    """The classifier of a run that has been checked; `backend` replaces exact ones, which compute the same.
+def load_logits(folder: Path) -> Logits:
+    """The model of a run."""
+    run = load(folder, "cpu")
+    return logits_of(run.model, run.kind)
+
+
+def logits_of(model: PreTrainedModel, kind: Kind, backend: str | None = None) -> Logits:
+    """The model as a graph; `backend` replaces exact ones, which compute the same.
 
     One eager pass draws the random features of this point of training, which an exported graph keeps.
     """
-    model = load_model(folder)
     for module in model.modules():
         if backend is not None and isinstance(module, EvolvedAttention) and module.backend.exact:
             module.backend = backend
-    logits = Logits(model).eval()
+    logits = Logits(model, kind).eval()
     with torch.no_grad():
         logits(*sample(1, 1, model.config.vocab_size))
     return logits

@@ -1,5 +1,6 @@
 """From a run folder to an exported one: written to a temporary folder, checked, and only then moved into place."""
 
+import copy
 import json
 import shutil
 from collections.abc import Iterator
@@ -8,17 +9,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig
 from transformers.utils import logging
 
 from ..core.errors import UserError
 from ..core.files import staging_folder
 from ..core.machine import describe_machine
-from ..runs.folder import check_run, class_names, load_errors, load_model, load_run_recipe
+from ..inference import LoadedRun, load
+from ..runs.folder import load_model
 from ..runs.names import MANIFEST, RESULTS
 from ..runs.results import read_results
 from .card import UNKNOWN_LICENSE, model_card
-from .classifier import Logits, largest_difference, load_logits, require_equal
+from .classifier import Logits, largest_difference, logits_of, require_equal
 from .onnx import load_onnx, require_packages, write_onnx
 from .program import load_program, write_program
 from .timing import Timing, compare
@@ -40,11 +41,9 @@ def export(
     run: Path, format: str, output: Path, rounds: int, overwrite: bool, license: str = UNKNOWN_LICENSE
 ) -> Exported:
     """Checks the run against its manifest once, then exports it."""
-    check_run(run)
-    with load_errors(run):
-        translates = bool(AutoConfig.from_pretrained(run, trust_remote_code=False).is_encoder_decoder)
-    if translates and format != "hf":
-        raise UserError(f"{run} translates: {format} is for classifiers; --format hf exports it whole")
+    loaded = load(run, "cpu")
+    if loaded.kind.graph_output is None and format != "hf":
+        raise UserError(f"{run} is {loaded.kind.noun}, which {format} cannot hold; --format hf exports it")
     if output.resolve() == run.resolve():
         raise UserError("--output is the run's own folder: choose another")
     if output.exists() and not output.is_dir():
@@ -53,8 +52,8 @@ def export(
         raise UserError(f"{output} is not empty: choose another --output, or add --overwrite")
     with _moved_into_place(output) as folder:
         if format == "hf":
-            return _hugging_face(run, folder, output.name, translates, license)
-        return _graph(run, format, folder, rounds)
+            return _hugging_face(loaded, folder, output.name, license)
+        return _graph(loaded, format, folder, rounds)
 
 
 @contextmanager
@@ -67,17 +66,17 @@ def _moved_into_place(output: Path) -> Iterator[Path]:
             file.replace(output / file.name)
 
 
-def _graph(run: Path, format: str, folder: Path, rounds: int) -> Exported:
+def _graph(run: LoadedRun, format: str, folder: Path, rounds: int) -> Exported:
     """A file with the whole computation. ONNX has no fused attention with a drift: `literal` is faster there."""
     onnx = format == "onnx"
     if onnx:
         require_packages()
-    original = load_logits(run)
+    original = logits_of(run.model, run.kind)
     config = original.model.config
     path = folder / ("model.onnx" if onnx else "model.pt2")
     try:
         if onnx:
-            write_onnx(load_logits(run, "literal"), config.vocab_size, path)
+            write_onnx(logits_of(copy.deepcopy(run.model), run.kind, "literal"), config.vocab_size, path)
         else:
             write_program(original, config.vocab_size, path)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
@@ -88,27 +87,26 @@ def _graph(run: Path, format: str, folder: Path, rounds: int) -> Exported:
     require_equal(difference, path.name)
     timings = compare(original, found, config, rounds) if rounds else []
     for name in TOKENIZER_AND_LABELS:
-        if (run / name).is_file():
-            shutil.copyfile(run / name, folder / name)
+        if (run.folder / name).is_file():
+            shutil.copyfile(run.folder / name, folder / name)
     exported = Exported(_names(folder, "export.json"), "onnxruntime" if onnx else "program", difference, timings)
     record = {"format": format, **asdict(exported), "machine": describe_machine()}
     (folder / "export.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return exported
 
 
-def _hugging_face(run: Path, folder: Path, name: str, translates: bool, license: str) -> Exported:
+def _hugging_face(run: LoadedRun, folder: Path, name: str, license: str) -> Exported:
     logging.disable_progress_bar()
-    files = json.loads((run / MANIFEST).read_text(encoding="utf-8"))["sha256"]
+    files = json.loads((run.folder / MANIFEST).read_text(encoding="utf-8"))["sha256"]
     for file in files:
         if not file.endswith(".yaml"):
-            shutil.copyfile(run / file, folder / Path(file).name)
-    copy = load_model(folder)
-    labels = None if translates else class_names(copy)
-    card = model_card(name, load_run_recipe(run), _result(run), labels, license)
+            shutil.copyfile(run.folder / file, folder / Path(file).name)
+    saved = load_model(folder, run.kind.auto_class)
+    card = model_card(name, run.recipe, _result(run.folder), run.kind, saved.config, license)
     (folder / "README.md").write_text(card, encoding="utf-8")
     difference = None
-    if not translates:
-        difference = largest_difference(load_logits(run), Logits(copy).eval(), copy.config)
+    if run.kind.graph_output is not None:
+        difference = largest_difference(logits_of(run.model, run.kind), Logits(saved, run.kind).eval(), saved.config)
         require_equal(difference, "the copy")
     return Exported(_names(folder), "transformers", difference)
 

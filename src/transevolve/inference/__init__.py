@@ -1,1 +1,5 @@
-"""Predictions, translations and scores from a saved run."""
+"""Predictions, translations and scores from a saved run: `load("run")`."""
+
+from .run import Evaluation, LoadedRun, load
+
+__all__ = ["Evaluation", "LoadedRun", "load"]

@@ -1,5 +1,1 @@
-"""How good translations are, in numbers that others can reproduce."""
-
-from .bleu import Comparison, Difference, TranslationScore, compare, score
-
-__all__ = ["Comparison", "Difference", "TranslationScore", "compare", "score"]
+"""How good predictions are, in numbers that others can reproduce."""

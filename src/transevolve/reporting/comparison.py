@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from ..kinds.registry import higher_is_better
 from .axes import LARGEST
 from .runs import RunFacts
 
@@ -91,7 +92,7 @@ def best(found: Sequence[Case], split: str) -> set[int]:
         if score is not None:
             groups.setdefault((case.task, case.metric), []).append((number, score))
     for (_, metric), scored in groups.items():
-        ranked = sorted(scored, key=lambda item: item[1].value, reverse=metric != "loss")
+        ranked = sorted(scored, key=lambda item: item[1].value, reverse=higher_is_better(metric))
         if len(ranked) > 1 and all(_exceeds(ranked[0][1], other) for _, other in ranked[1:]):
             leaders.add(ranked[0][0])
     return leaders

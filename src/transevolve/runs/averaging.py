@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from ..core.errors import UserError
 from ..core.files import copy_atomically, staging_folder
 from .folder import load_errors, model_files
-from .names import CHECKPOINTS, RECIPE, WEIGHTS
+from .names import CHECKPOINTS, DATA, RECIPE, WEIGHTS
 from .storage import check_manifest, checkpoints, publish
 
 
@@ -64,7 +64,9 @@ def average(run: Path, count: int, output: Path) -> list[int]:
         for name in model_files(newest):
             if name != WEIGHTS:
                 copy_atomically(newest / name, partial / name)
-        copy_atomically(run / RECIPE, partial / RECIPE)
+        for name in (RECIPE, DATA):
+            if (run / name).is_file():
+                copy_atomically(run / name, partial / name)
         save_file(average_weights([path for _, path in chosen]), partial / WEIGHTS, metadata={"format": "pt"})
         publish(partial, output)
     return [step for step, _ in chosen]

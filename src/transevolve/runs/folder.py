@@ -5,14 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from transformers import (
-    AutoConfig,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from ..config.files import load_recipe
@@ -48,12 +41,6 @@ def check_run(folder: Path) -> None:
     check_manifest(folder)
 
 
-def load_run_model(folder: Path) -> PreTrainedModel:
-    """The run's model, checked against its manifest, in evaluation mode."""
-    check_run(folder)
-    return load_model(folder)
-
-
 @contextmanager
 def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
     """One line for a folder whose checksums are right and whose contents are not.
@@ -69,15 +56,13 @@ def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
         raise UserError(f"{folder} does not load: {reason}{hint}") from error
 
 
-def load_model(folder: Path) -> PreTrainedModel:
+def load_model(folder: Path, auto_class: Any) -> PreTrainedModel:
     """The model of a run or a checkpoint that has been checked, in evaluation mode."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     check_weights_index(folder)
     with load_errors(folder):
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForSequenceClassification
-        model = kind.from_pretrained(folder, config=config, trust_remote_code=False, use_safetensors=True)
+        model = auto_class.from_pretrained(folder, trust_remote_code=False, use_safetensors=True)
     return model.eval()
 
 
@@ -92,14 +77,6 @@ def check_weights_index(folder: Path) -> None:
     for name in files.values():
         if not isinstance(name, str) or Path(name).name != name or (folder / name).is_symlink():
             raise UserError(f"{path} names {name!r}, which is not a file of its folder")
-
-
-def class_names(model: PreTrainedModel) -> list[str]:
-    """A classifier's classes, in the order of its logits."""
-    names = model.config.id2label or {}
-    if sorted(names) != list(range(len(names))) or len(names) != model.config.num_labels:
-        raise UserError(f"{model.name_or_path} does not load: its classes are not numbered from 0")
-    return [str(names[number]) for number in range(len(names))]
 
 
 def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:

@@ -2,6 +2,7 @@
 
 RECIPE = "recipe.yaml"
 RESULTS = "results.json"
+DATA = "data.json"
 METRICS = "metrics.jsonl"
 CURVES = "curves.png"
 CHECKPOINTS = "checkpoints"

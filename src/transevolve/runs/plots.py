@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..core.figures import new_figure, plain, save, whole_ticks
-from ..metrics.classification import Classification
 
 
 def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
@@ -29,9 +30,8 @@ def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
     save(figure, path, dpi=130)
 
 
-def write_confusion(path: Path, scored: Classification, labels: list[str], title: str) -> None:
+def write_confusion(path: Path, counts: np.ndarray, labels: list[str], title: str) -> None:
     """The confusion matrix as a picture; shares of each true class are the colours, counts the numbers."""
-    counts = scored.confusion.numpy()
     shares = counts / counts.sum(1, keepdims=True).clip(1)
     side = max(4.0, min(0.6 * len(labels) + 2, 16))
     figure = new_figure(side, side)

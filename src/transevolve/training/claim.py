@@ -5,15 +5,19 @@ from pathlib import Path
 from ..config.files import dotted
 from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..kinds.jobs import resolve
+from ..kinds.registry import resolve
+from ..runs.data_record import require_same_data
 from ..runs.folder import load_run_recipe
 from ..runs.lock import holds_anything
-from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, TENSORBOARD
+from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, RESULTS, TENSORBOARD
 from ..runs.storage import checkpoints
 
 # Settings that change no weights.
 INCONSEQUENTIAL = {"output", "data.cache", "training.keep", "training.log_steps", "training.workers"}
 INCONSEQUENTIAL |= {"training.tensorboard"}
+# Settings that a run's recipe has as they were recognised in the data.
+RECOGNISED = {"data.text", "data.label"}
+CHANGED_DATA = "restore the file to resume, or train again into another --output"
 
 
 def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
@@ -37,10 +41,13 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
         raise UserError(
             f"{folder} holds another training ({changed[0]}): choose another --output, or remove the folder"
         )
+    if not (folder / RESULTS).exists():
+        require_same_data(folder, recipe.data, CHANGED_DATA)
 
 
 def differences(before: Recipe, now: Recipe) -> list[str]:
     """The settings that differ and matter, as "key was value, is value"."""
     old, new = dotted(before), dotted(now)
-    changed = [key for key in new if key not in INCONSEQUENTIAL and old[key] != new[key]]
+    free = INCONSEQUENTIAL | {key for key in RECOGNISED if new[key] is None}
+    changed = [key for key in new if key not in free and old[key] != new[key]]
     return [f"{key} was {old[key]}, is {new[key]}" for key in changed]

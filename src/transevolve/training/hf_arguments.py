@@ -6,13 +6,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import TrainingArguments
 from transformers.utils import logging
 
 from ..config.recipe import TrainingOptions
 from ..core.errors import UserError, suggestion
 from ..core.json_files import read_json
+from ..core.machine import default_device
 from ..core.settings import check_ranges
 from .optimizer import OPTIMIZERS, PAPER, SCHEDULES
 
@@ -52,7 +52,7 @@ def check_packages(options: TrainingOptions) -> None:
 
 
 def training_arguments(
-    options: TrainingOptions, folder: Path, parts: int, metric: str, wrapped: list[str]
+    options: TrainingOptions, folder: Path, parts: int, metric: str, higher_is_better: bool, wrapped: list[str]
 ) -> TrainingArguments:
     """`metric` selects the model; `wrapped` are the modules that FSDP shards one by one.
 
@@ -60,7 +60,7 @@ def training_arguments(
     """
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    on_cpu = not torch.cuda.is_available()
+    on_cpu = default_device().type == "cpu"
     settings: dict[str, Any] = {
         "output_dir": str(folder),
         "num_train_epochs": options.epochs,
@@ -81,7 +81,7 @@ def training_arguments(
         "logging_nan_inf_filter": False,
         "include_num_input_tokens_seen": "non_padding",
         "metric_for_best_model": f"eval_{metric}",
-        "greater_is_better": metric != "loss",
+        "greater_is_better": higher_is_better,
         "restore_callback_states_from_checkpoint": True,
         "report_to": [],
         "remove_unused_columns": False,

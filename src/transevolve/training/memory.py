@@ -11,6 +11,7 @@ import torch
 from transformers import AutoConfig, PreTrainedConfig
 
 from ..core.errors import UserError
+from ..core.machine import default_device
 from ..core.peak_memory import ALLOCATOR, parse_bytes, peak_memory
 from ..data.batching import Batches
 
@@ -60,7 +61,7 @@ def main(folder: str, rows: int, length: int) -> None:
     """Prints how many bytes a training step of that shape adds to the model."""
     from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = str(default_device())
     config = AutoConfig.from_pretrained(Path(folder))
     kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForSequenceClassification
     model = kind.from_config(config).to(device).train()

@@ -9,6 +9,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 
 from ..core.errors import UserError
+from ..core.machine import default_device
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ def join_processes() -> PartialState:
     The group's threads must not outlive the interpreter: C++ aborts the process if they do.
     """
     atexit.unregister(leave_processes)
-    state = PartialState(cpu=not torch.cuda.is_available())
+    state = PartialState(cpu=default_device().type == "cpu")
     atexit.register(leave_processes)
     return state
 

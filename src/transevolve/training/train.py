@@ -17,13 +17,17 @@ from ..core.errors import UserError
 from ..core.files import clear_when_full, write_atomically
 from ..core.messages import say
 from ..data import TextData, load_data
-from ..data.batching import Batches, Rows
-from ..kinds.build import unused
-from ..kinds.jobs import job_of, resolve
-from ..runs.folder import load_errors, load_run_model, publish_model
+from ..data.batching import Batches, RowStore
+from ..data.options import Split
+from ..kinds.base import Kind, Score
+from ..kinds.registry import resolve
+from ..kinds.session import Session
+from ..kinds.systems import unused
+from ..runs.data_record import DataRecord, data_changes
+from ..runs.folder import load_errors, load_model, publish_model
 from ..runs.lock import locked
 from ..runs.metrics_file import MetricsFile
-from ..runs.names import CHECKPOINTS, CURVES, RECIPE, RESULTS, TENSORBOARD
+from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, RESULTS, TENSORBOARD
 from ..runs.plots import write_curves
 from ..runs.results import Result, machine_facts, read_results
 from ..runs.storage import check_manifest
@@ -48,7 +52,7 @@ class Interrupted(Exception):
 
 def train(recipe: Recipe, command: str) -> Result:
     """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
-    resolve(recipe)
+    kind = resolve(recipe)
     check_training(recipe.training)
     check_packages(recipe.training)
     if recipe.training.threads:
@@ -61,16 +65,20 @@ def train(recipe: Recipe, command: str) -> Result:
         finished = read_result(folder)
         if finished is not None:
             if state.is_main_process:
-                say(f"{folder} is finished already; these are its results")
+                changed = data_changes(folder, recipe.data)
+                since = "" if changed is None else f" (note: {changed} changed since then)"
+                say(f"{folder} is finished already; these are its results{since}")
             return finished
         with state.main_process_first():
             data = load_data(recipe.data)
+        for role, name in data.report.columns.items():
+            setattr(recipe.data, role, name)
         if state.is_main_process:
-            say("\n".join(data.report.lines()))
+            say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
             ignored = unused(recipe.model)
             if ignored:
-                say(f"note: {', '.join(ignored)}: TransEvolve's own, not used by {recipe.model.system}")
-        return Run(recipe, folder, data, state, stop).result(command)
+                say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
+        return Run(recipe, folder, data, state, stop, kind).result(command)
 
 
 def _take(folder: Path, recipe: Recipe, held: ExitStack) -> None:
@@ -88,16 +96,26 @@ class Run:
     data: TextData
     state: PartialState
     stop: StopOnSignal
+    kind: Kind
 
     def __post_init__(self):
         self.training = self.recipe.training
         self.metric = str(self.training.select)
-        self.job = job_of(self.recipe)(self.recipe, self.data, self.state)
         self.facts = machine_facts(self.state.device)
         if self.data.train is None or not len(self.data.train):
             raise UserError("there are no training rows")
         if self.data.validation is None:
             raise UserError("there are no validation rows to select a model by: set data.validation")
+
+    def session(self, model: PreTrainedModel) -> Session:
+        share = {"process": self.state.process_index, "processes": self.state.num_processes}
+        tokens = self.training.eval_tokens
+        return Session(model, self.data.tokenizer, self.recipe, self.state.device, tokens, **share)
+
+    def score(self, model: PreTrainedModel, split: Split, final: bool) -> Score:
+        rows = self.data.split(split)
+        assert rows is not None
+        return self.kind.score(self.session(model), rows, final=final)
 
     def result(self, command: str) -> Result:
         metrics = MetricsFile(self.folder)
@@ -105,14 +123,15 @@ class Run:
         checkpoint = self.folder / CHECKPOINTS / f"checkpoint-{best_step}"
         if self.state.is_main_process:
             publish_model(checkpoint, self.folder)
-            count = sum(len(part) for part in (self.data.validation, self.data.test) if part is not None)
-            splits = "validation" if self.data.test is None else "validation and test"
-            say(f"scoring the model of step {best_step:,} on {count:,} rows of {splits}")
+            parts = {"validation": self.data.validation, "test": self.data.test}
+            sizes = [f"{len(rows):,} rows of {name}" for name, rows in parts.items() if rows is not None]
+            say(f"scoring the model of step {best_step:,} on {' and '.join(sizes)}")
         self.state.wait_for_everyone()
-        model = load_run_model(self.folder).to(self.state.device)
-        self.check_reloaded(self.job.score(model, "validation"), best_step, metrics)
-        validation = self.job.score(model, "validation", final=True)
-        test = None if self.data.test is None else self.job.score(model, "test", final=True)
+        model: PreTrainedModel = load_model(self.folder, self.kind.auto_class).to(self.state.device)
+        again = self.score(model, "validation", final=False).metrics
+        self.check_reloaded(again, best_step, metrics)
+        validation = again if self.kind.scored_alike else self.score(model, "validation", final=True).metrics
+        test = None if self.data.test is None else self.score(model, "test", final=True).metrics
         for split, scores in (("validation", validation), ("test", test or {})):
             require_finite(scores, f"the selected model on {split}")
         rows = metrics.rows()
@@ -125,13 +144,16 @@ class Run:
     def fit(self, metrics: MetricsFile) -> int:
         """Trains to the end; returns the step that validated best."""
         set_seed(self.training.seed)
-        model = self.job.build()
+        model = self.kind.build(self.recipe, self.data)
         batches = self.batches(model)
         checkpoints = self.folder / CHECKPOINTS
-        arguments = training_arguments(self.training, checkpoints, batches.parts, self.metric, sharded_modules(model))
+        better = self.kind.metrics[self.metric]
+        arguments = training_arguments(
+            self.training, checkpoints, batches.parts, self.metric, better, sharded_modules(model)
+        )
         resumed = decided_by_main(
             self.state,
-            lambda: find_resumption(checkpoints, self.training, self.metric, bool(arguments.greater_is_better)),
+            lambda: find_resumption(checkpoints, self.training, self.metric, better),
         )
         if resumed.finished is not None:
             return resumed.finished
@@ -140,12 +162,13 @@ class Run:
             model,
             arguments,
             options=self.training,
-            train=Rows(self.data.train),
+            train=RowStore(self.data.train),
             validation=self.data.validation,
             batches=batches,
             tokenizer=self.data.tokenizer,
-            score=lambda model: self.job.score(model, "validation"),
-            loss=self.job.loss_function(),
+            collate=self.kind.collator(self.session(model)),
+            score=lambda model: self.score(model, "validation", final=False).metrics,
+            loss=self.kind.loss(self.recipe),
             callbacks=callbacks,
         )
         try:
@@ -173,7 +196,8 @@ class Run:
         if self.training.patience:
             found.append(EarlyStoppingCallback(self.training.patience))
         if self.state.is_main_process:
-            found.append(ClaimFolder(self.folder / RECIPE, recipe_yaml(self.recipe)))
+            record = DataRecord.of(self.recipe.data).as_json()
+            found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
             found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
             if self.training.tensorboard:
                 found.append(tensorboard(self.folder / TENSORBOARD))

@@ -19,7 +19,7 @@ from transformers.trainer_callback import PrinterCallback
 from ..config.recipe import TrainingOptions
 from ..core.errors import UserError
 from ..core.files import clear_when_full, remove
-from ..data.batching import Batches, BatchLoader, Collator, Rows
+from ..data.batching import Batches, BatchLoader, Collator, RowStore
 from ..runs.names import PARTIAL
 from ..runs.storage import publish, rotate
 from .optimizer import build_optimizer, build_schedule
@@ -50,10 +50,11 @@ class EvolveTrainer(Trainer):
         arguments: TrainingArguments,
         *,
         options: TrainingOptions,
-        train: Rows,
+        train: RowStore,
         validation: Any,
         batches: Batches,
         tokenizer: PreTrainedTokenizerFast,
+        collate: Collator,
         score: Any,
         loss: Any,
         callbacks: list[TrainerCallback],
@@ -70,11 +71,10 @@ class EvolveTrainer(Trainer):
         self.remove_callback(PrinterCallback)
         self.options, self.batches, self.score = options, batches, score
         self.stepped = False
-        start = model.config.decoder_start_token_id if model.config.is_encoder_decoder else None
-        self.collate = Collator(tokenizer.pad_token_id or 0, start)
+        self.collate = collate
 
     def get_train_dataloader(self) -> BatchLoader:
-        assert isinstance(self.train_dataset, Rows)
+        assert isinstance(self.train_dataset, RowStore)
         return BatchLoader(self.train_dataset, self.batches, self.collate, self.options.workers)
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:

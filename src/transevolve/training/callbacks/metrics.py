@@ -1,4 +1,4 @@
-"""The record of a training: `recipe.yaml`, which claims the folder, and `metrics.jsonl`."""
+"""The record of a training: `recipe.yaml` and `data.json`, which claim the folder, and `metrics.jsonl`."""
 
 import time
 from pathlib import Path
@@ -13,15 +13,16 @@ LOGGED = ("loss", "learning_rate", "grad_norm")
 
 
 class ClaimFolder(TrainerCallback):
-    """Writes the recipe after the first step: what fails before it may be corrected and run again."""
+    """Writes files such as the recipe after the first step: what fails before it may be corrected and run again."""
 
-    def __init__(self, path: Path, recipe: str):
-        self.path, self.recipe = path, recipe
+    def __init__(self, files: dict[Path, str]):
+        self.files = files
         self.claimed = False
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
         if not self.claimed:
-            write_atomically(self.path, self.recipe)
+            for path, content in self.files.items():
+                write_atomically(path, content)
             self.claimed = True
 
 

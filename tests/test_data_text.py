@@ -6,7 +6,7 @@ from pathlib import Path
 import datasets
 import pytest
 
-from test_tasks_files import write
+from test_data_files import write
 from transevolve.core.errors import UserError
 from transevolve.data import TASKS, DataOptions, load_data
 

@@ -227,12 +227,26 @@ def test_the_cut_follows_the_seed(tmp_path):
     assert first == same != other
 
 
-@pytest.mark.parametrize(("share", "cut", "percent"), [(None, 4, "10 %"), (0.25, 10, "25 %")])
+@pytest.mark.parametrize(("share", "cut", "percent"), [(None, 4, "10 %, at most 10,000"), (0.25, 10, "25 %")])
 def test_the_report_says_where_validation_came_from(share, cut, percent, tmp_path):
     data = load(write(tmp_path / "data.csv", reviews(40)), validation=share)
     assert len(data.validation) == cut
     assert data.report.splits["validation"].origin == f"cut from train (seed 0, stratified, {percent})"
     assert data.report.selection == f"validation, cut from train (seed 0, stratified, {percent})"
+
+
+@pytest.mark.parametrize(("more", "rows"), [({}, 4), ({"validation": 0.5}, 36), ({"validation_rows": 7}, 7)])
+def test_a_cut_shrinks_with_the_training_rows(more, rows, tmp_path):
+    data = load(write(tmp_path / "data.csv", reviews(200)), train_rows=36, **more)
+    assert (len(data.train), len(data.validation)) == (36, rows)
+
+
+def test_a_cut_has_a_largest_size(tmp_path, monkeypatch):
+    monkeypatch.setattr("transevolve.data.parts.MOST_ROWS", 6)
+    path = write(tmp_path / "data.csv", reviews(200))
+    assert len(load(path).validation) == 6
+    assert len(load(path).train) == 194
+    assert len(load(path, validation=0.1).validation) == 20
 
 
 def test_a_share_that_is_given_wins_over_the_folders_file(tmp_path):

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from test_tasks_files import EVERY_FORMAT, reviews, write
+from test_data_files import EVERY_FORMAT, reviews, write
 from transevolve.core.errors import UserError
 from transevolve.data import iter_texts
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from test_tasks_files import FORMATS, load, reviews, write
+from test_data_files import FORMATS, load, reviews, write
 from transevolve.core.errors import UserError, nearest, quoted
 
 HEAD = "text,label\n"

@@ -1,0 +1,86 @@
+"""The files that settings of data name: where they are, and what they hold."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from .files import SPLIT_NAMES
+from .lines import open_bytes
+from .options import SPLITS, DataOptions, Split
+from .registry import task_of
+
+SIDES = ("source", "target")
+PAIRED = tuple(f"{split}_{side}" for split in ("validation", "test") for side in SIDES)
+NAMED = ("path", "validation", "test", "vocab", *SIDES, *PAIRED)
+
+
+def located(options: DataOptions, folder: Path) -> DataOptions:
+    """The options with the files that are there relative to a folder."""
+    names = {name: folder / value for name in NAMED if isinstance(value := getattr(options, name), str)}
+    return replace(options, **{name: str(path) for name, path in names.items() if path.exists()})
+
+
+def data_files(options: DataOptions) -> dict[str, Path]:
+    """Every file of the data by the setting that names it; a file of a folder as `path/train`."""
+    found: dict[str, Path] = {}
+    for name in NAMED:
+        value = getattr(options, name)
+        if not isinstance(value, str):
+            continue
+        path = Path(value)
+        if path.is_dir():
+            found |= {f"{name}/{key}": file for key, file in _in_folder(path, options).items()}
+        elif path.is_file():
+            found[name] = path
+    return found
+
+
+def fingerprints(options: DataOptions) -> dict[str, str]:
+    """The sha256 of the contents of each file, decompressed: packing a file does not change it."""
+    return {name: _digest(path) for name, path in data_files(options).items()}
+
+
+def changed_files(before: dict[str, str], options: DataOptions, split: Split | None = None) -> list[str]:
+    """The settings whose files hold something else than they did; only what a split is made of, if one is named."""
+    files = {name: path for name, path in data_files(options).items() if split is None or _makes(name, split, before)}
+    missing = [name for name in before if split is None and name not in files]
+    return [*missing, *(name for name, path in files.items() if before.get(name) != _digest(path))]
+
+
+def _makes(name: str, split: Split, before: dict[str, str]) -> bool:
+    """A split has files of its own, or else is cut from train."""
+    own = [key for key in before if _split_of(key) == split]
+    return name in own if own else _split_of(name) == "train"
+
+
+def _split_of(name: str) -> Split | None:
+    if name == "vocab":
+        return None
+    key = name.partition("/")[2] or name
+    named: list[Split] = [split for split in SPLITS if key.startswith(split)]
+    return named[0] if named else "train"
+
+
+def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
+    """Files by split, or by split and language."""
+    spelled = {other: split for split, names in SPLIT_NAMES.items() for other in names}
+    found: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        stem, *endings = file.name.lower().split(".")
+        split = "test" if stem.startswith("test") else spelled.get(stem)
+        if split is None or not file.is_file():
+            continue
+        language = next((end for end in endings if end not in ("gz", "gzip")), "")
+        if task_of(options) != "translation":
+            found[split] = file
+        elif language in (options.source_lang, options.target_lang):
+            found[f"{split}.{stem}.{language}" if split == "test" else f"{split}.{language}"] = file
+    return found
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open_bytes(path) as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

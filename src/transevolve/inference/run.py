@@ -1,0 +1,194 @@
+"""A trained model in use: `load("run")`, then `predict`, `translate`, `stream` and `evaluate`."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from ..config.recipe import Recipe
+from ..core.errors import UserError
+from ..core.machine import default_device
+from ..data import DataOptions, load_data
+from ..data.options import Split
+from ..kinds.base import Kind, Prediction, Score
+from ..kinds.registry import kind_of_model, read_config
+from ..kinds.session import Session
+from ..kinds.translation import TranslationPrediction, run_search
+from ..runs.averaging import last_checkpoints
+from ..runs.data_record import found_data, require_same_data
+from ..runs.folder import check_run, load_model, load_run_recipe, load_run_tokenizer
+
+WINDOW, PATIENCE = 1024, 1.0
+
+
+def load(
+    folder: str | Path, device: str | torch.device | None = None, *, batch_tokens: int | None = None
+) -> "LoadedRun":
+    """The model of a run folder, checked against its manifest."""
+    folder = Path(folder)
+    check_run(folder)
+    recipe = load_run_recipe(folder)
+    kind = kind_of_model(recipe, read_config(folder))
+    model, tokenizer = load_model(folder, kind.auto_class), load_run_tokenizer(folder)
+    return LoadedRun(folder, recipe, kind, _session(model, tokenizer, recipe, device, batch_tokens))
+
+
+def _session(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    recipe: Recipe,
+    device: str | torch.device | None = None,
+    batch_tokens: int | None = None,
+) -> Session:
+    if batch_tokens is not None and batch_tokens < 1:
+        raise UserError(f"--batch_tokens must be at least 1, not {batch_tokens}")
+    where = default_device() if device is None else torch.device(device)
+    return Session(model.to(where), tokenizer, recipe, where, batch_tokens or recipe.training.eval_tokens)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The score of a run on some rows.
+
+    Args:
+        name: The split's name, or the file's.
+        report: What the rows are, in lines for people.
+    """
+
+    name: str
+    score: Score
+    report: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"rows": self.name, **self.score.as_dict()}
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run's model, ready to use.
+
+    Args:
+        folder: The run folder.
+        recipe: The settings it was trained with.
+        kind: The kind of its task.
+        session: The model with its tokenizer and device.
+    """
+
+    folder: Path
+    recipe: Recipe
+    kind: Kind
+    session: Session
+
+    @property
+    def model(self) -> PreTrainedModel:
+        return self.session.model
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        return self.session.tokenizer
+
+    def __repr__(self) -> str:
+        return f"LoadedRun({str(self.folder)!r}, {self.kind.name}, {self.session.device})"
+
+    def predict(self, texts: Iterable[str], **options: Any) -> list[Prediction]:
+        """A prediction for each text, in order."""
+        return list(self.stream(enumerate(texts, start=1), "text", **options))
+
+    def translate(self, texts: Iterable[str], **search: Any) -> list[TranslationPrediction]:
+        """The translations of each sentence; `search` has the names of `transevolve translate`'s options."""
+        self.require("translate")
+        found = self.predict(texts, search=run_search(self.recipe, **search))
+        return [prediction for prediction in found if isinstance(prediction, TranslationPrediction)]
+
+    def stream(
+        self, texts: Iterable[tuple[int, str]], source: str, window: int = WINDOW, **options: Any
+    ) -> Iterator[Prediction]:
+        """Predictions for (line number, text), in constant memory; `source` names the texts in errors.
+
+        Texts are read in windows, sorted by length inside; a window ends early when its texts arrive slowly.
+        """
+        gathered: list[tuple[int, str]] = []
+        since = time.monotonic()
+        for item in texts:
+            gathered.append(item)
+            if len(gathered) >= window or time.monotonic() - since > PATIENCE:
+                yield from self._window(gathered, source, options)
+                gathered, since = [], time.monotonic()
+        if gathered:
+            yield from self._window(gathered, source, options)
+
+    def _window(self, items: list[tuple[int, str]], source: str, options: dict[str, Any]) -> Sequence[Prediction]:
+        texts = [text for _, text in items]
+        return self.kind.predict(self.session, texts, lambda i: f"{source}, line {items[i][0]}", **options)
+
+    def evaluate(
+        self,
+        split: Split = "test",
+        *,
+        data: str | None = None,
+        files: dict[str, str | None] | None = None,
+        **options: Any,
+    ) -> Evaluation:
+        """The score on a split of the run's data, or on files.
+
+        Args:
+            split: Which split.
+            data: Where the data of the run are, if they have moved.
+            files: The files to score instead, by the names of `transevolve evaluate`'s options.
+        """
+        named = self.kind.evaluation_data(self.recipe.data, files or {})
+        if named is not None:
+            name, chosen, split = *named, "test"
+        else:
+            name, chosen = split, split_options(self.folder, self.recipe.data, split, data)
+        loaded = load_data(
+            chosen, tokenizer=self.tokenizer, labels=self.kind.labels(self.model.config), splits=(split,)
+        )
+        rows = loaded.split(split)
+        if rows is None:
+            raise UserError(
+                f"the data of {self.folder} have no {split} split: give --split validation, or files of your own"
+            )
+        report = [f"{name}: {facts.line()}" for facts in loaded.report.splits.values()]
+        return Evaluation(name, self.kind.score(self.session, rows, **options), report)
+
+    def require(self, command: str) -> None:
+        """Refuses a command that is not for this kind of model."""
+        if self.kind.command != command:
+            raise UserError(f"{self.folder} is {self.kind.noun}: use `transevolve {self.kind.command}`")
+
+
+def split_options(folder: Path, options: DataOptions, split: Split, moved: str | None) -> DataOptions:
+    """The options that read a split of a run as it was in training; data that have changed are refused."""
+    if moved is None:
+        options = found_data(folder, options)
+    elif options.path is None:
+        raise UserError(
+            "--data tells where the data of data.path are, and this run has no data.path:"
+            " name the files to score with --file, or with --source and --reference"
+        )
+    else:
+        options = replace(options, path=moved)
+    require_same_data(folder, options, "its splits cannot be made again; score the rows you have with files", split)
+    return options
+
+
+def score_checkpoints(folder: Path, count: int, split: Split, data: str | None) -> list[tuple[int, dict[str, float]]]:
+    """The metrics of each of the last checkpoints."""
+    recipe = load_run_recipe(folder)
+    found: list[tuple[int, dict[str, float]]] = []
+    rows = None
+    for step, checkpoint in last_checkpoints(folder, count):
+        kind = kind_of_model(recipe, read_config(checkpoint))
+        session = _session(load_model(checkpoint, kind.auto_class), load_run_tokenizer(checkpoint), recipe)
+        if rows is None:
+            options, labels = split_options(folder, recipe.data, split, data), kind.labels(session.model.config)
+            rows = load_data(options, tokenizer=session.tokenizer, labels=labels, splits=(split,)).split(split)
+            if rows is None:
+                raise UserError(f"the data of {folder} have no {split} split")
+        found.append((step, kind.score(session, rows).metrics))
+    return found

@@ -1,0 +1,99 @@
+"""Texts into classes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from transformers import PreTrainedConfig
+
+from ..metrics.classification import ClassificationScores, classification_scores
+from .base import Prediction, Score, Table
+from .encoder import EncoderKind
+
+MOST_CLASSES = 20
+ONE_FIELD = str.maketrans("\t\r\n", "   ")
+SNIPPET = """import transevolve  # registers the model
+from transformers import pipeline
+
+classify = pipeline("text-classification", model={name})
+classify("a text")"""
+
+
+@dataclass(frozen=True)
+class ClassScores(Score):
+    found: ClassificationScores
+
+    def as_dict(self) -> dict[str, Any]:
+        classes = [asdict(score) for score in self.found.classes]
+        return {**super().as_dict(), "classes": classes, "confusion": self.found.confusion.tolist()}
+
+    def tables(self) -> list[Table]:
+        scores = self.found.classes
+        rows = [[s.label, f"{s.precision:.4f}", f"{s.recall:.4f}", f"{s.f1:.4f}", f"{s.rows:,}"] for s in scores]
+        tables = [Table(self._title(), ["class", "precision", "recall", "F1", "rows"], rows)]
+        if len(scores) <= MOST_CLASSES:
+            counts = zip(scores, self.found.confusion.tolist(), strict=True)
+            cells = [[score.label, *(f"{count:,}" for count in row)] for score, row in counts]
+            tables.append(Table("Confusion, true class down", ["", *(score.label for score in scores)], cells))
+        return tables
+
+    def write(self, folder: Path, name: str) -> list[Path]:
+        from ..runs.plots import write_confusion
+
+        path = folder / f"{name}.confusion.png"
+        labels = [score.label for score in self.found.classes]
+        write_confusion(path, self.found.confusion, labels, f"{name}: {self._title()}")
+        return [path]
+
+    def _title(self) -> str:
+        return f"accuracy {self.found.accuracy:.4f}"
+
+
+@dataclass(frozen=True)
+class ClassPrediction(Prediction):
+    """The probability of each class."""
+
+    probabilities: dict[str, float]
+
+    @property
+    def label(self) -> str:
+        return max(self.probabilities, key=self.probabilities.__getitem__)
+
+    @property
+    def probability(self) -> float:
+        return self.probabilities[self.label]
+
+    def line(self) -> str:
+        return f"{self.label.translate(ONE_FIELD)}\t{self.probability:.4f}"
+
+    def as_dict(self) -> dict[str, Any]:
+        found = {"text": self.text, "label": self.label, "probability": self.probability}
+        return {**found, "probabilities": self.probabilities}
+
+
+class Classification(EncoderKind):
+    name = "classification"
+    noun = "a classifier"
+    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
+    metrics: ClassVar[Mapping[str, bool]] = {"accuracy": True, "loss": False, "macro_f1": True}
+
+    def fits(self, config: PreTrainedConfig) -> bool:
+        return not config.is_encoder_decoder and config.problem_type in (None, "single_label_classification")
+
+    def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> ClassScores:
+        found = classification_scores(outputs, labels, self.labels(config))
+        metrics = {"loss": found.loss, "accuracy": found.accuracy, "macro_f1": found.macro_f1}
+        return ClassScores(metrics, len(labels), found)
+
+    def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> ClassPrediction:
+        shares = np.exp(output - output.max())
+        shares = (shares / shares.sum()).tolist()
+        return ClassPrediction(text, dict(zip(self.labels(config), shares, strict=True)))
+
+    def description(self, config: PreTrainedConfig) -> str:
+        return f"sorts texts into {config.num_labels} classes"
+
+    def snippet(self, name: str, config: PreTrainedConfig) -> str:
+        return SNIPPET.format(name=name)

@@ -1,0 +1,80 @@
+"""All kinds of task by name. A new kind is one file and one line here."""
+
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, PreTrainedConfig
+
+from ..config.recipe import Recipe
+from ..core.errors import UserError, nearest, quoted
+from ..data.registry import TASKS, task_of
+from ..runs.folder import load_errors
+from .base import Kind
+from .classification import Classification
+from .regression import Regression
+from .translation import Translation
+
+KINDS: dict[str, Kind] = {}
+
+
+def register(kind: Kind) -> None:
+    """Adds a kind, and the tasks that come with it."""
+    KINDS[kind.name] = kind
+    TASKS.update(kind.tasks)
+
+
+register(Classification())
+register(Translation())
+register(Regression())
+
+
+def kind_of(recipe: Recipe) -> Kind:
+    """The kind of a recipe's task. An unknown task is refused where its data are loaded."""
+    task = TASKS.get(task_of(recipe.data))
+    return KINDS[task.kind if task is not None else "classification"]
+
+
+def kind_of_model(recipe: Recipe, config: PreTrainedConfig) -> Kind:
+    """The kind of a saved model: that of its recipe, unless its configuration says otherwise."""
+    kinds = [kind_of(recipe), *KINDS.values()]
+    kind = next((kind for kind in kinds if kind.fits(config)), None)
+    if kind is None:
+        raise UserError(f"{config.name_or_path} does not load: its config.json is of no known kind of task")
+    return kind
+
+
+def read_config(folder: Path) -> PreTrainedConfig:
+    with load_errors(folder):
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+
+
+def higher_is_better(metric: str) -> bool:
+    """The direction of a metric of any kind."""
+    return next((kind.metrics[metric] for kind in KINDS.values() if metric in kind.metrics), True)
+
+
+def resolve(recipe: Recipe) -> Kind:
+    """Fills in what the kind of task decides where nothing is set, and refuses what it cannot use."""
+    kind = kind_of(recipe)
+    for key, reason in kind.refused.items():
+        options, name = _setting(recipe, key)
+        if getattr(options, name):
+            raise UserError(f"{key} {reason}: remove it")
+    for key, value in kind.defaults.items():
+        options, name = _setting(recipe, key)
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    select = recipe.training.select
+    if select is None:
+        recipe.training.select = next(iter(kind.metrics))
+    elif select not in kind.metrics:
+        raise UserError(
+            f"training.select={select} does not exist in {kind.name}: choose from {quoted(kind.metrics)}"
+            f"{nearest(select, kind.metrics)}"
+        )
+    return kind
+
+
+def _setting(recipe: Recipe, key: str) -> tuple[Any, str]:
+    group, name = key.split(".")
+    return getattr(recipe, group), name

@@ -1,0 +1,178 @@
+"""Texts into numbers. The model learns standardised labels; what is scored, predicted and exported has their scale."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from ..config.recipe import Recipe
+from ..core.errors import UserError
+from ..core.figures import new_figure, plain, save
+from ..data import TextData
+from ..data.batching import IGNORED, Collator
+from ..data.registry import Task
+from ..data.rows import Rows
+from ..data.text import USES, TextTask
+from .base import LossFunction, Prediction, Score
+from .encoder import EncoderKind
+from .session import Session
+
+SNIPPET = """import transevolve  # registers the model
+from transformers import pipeline
+
+predict = pipeline("text-classification", model={name})
+predict("a text")[0]["score"] * {scale!r} + {mean!r}"""
+
+
+class Numbers:
+    """A number per row; splits are cut and sampled at random."""
+
+    def learn(self, rows: Rows, column: str) -> list[str]:
+        if len(set(rows.labels)) == 1:
+            raise UserError(
+                f"{rows.file}: all {len(rows.labels):,} rows have the same label {rows.labels[0]!r};"
+                f" there is nothing to learn (is {column!r} the label column?)"
+            )
+        return [column]
+
+    def values(self, rows: Rows, names: Sequence[str], known_from: str) -> np.ndarray:
+        return np.array([_number(label, rows, place) for place, label in enumerate(rows.labels)], dtype=np.float64)
+
+    def strata(self, values: np.ndarray) -> np.ndarray:
+        return np.zeros(len(values), dtype=np.int64)
+
+    def facts(self, values: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+        numbers = {"least": values.min(), "mean": values.mean(), "largest": values.max()}
+        return {"numbers": {name: float(value) for name, value in numbers.items()}}
+
+
+def _number(label: str, rows: Rows, place: int) -> float:
+    try:
+        number = float(label)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"{rows.where(place)}: the label {label!r} is not a number; correct or remove the row")
+    return number
+
+
+class StandardisedCollator(Collator):
+    """Labels less their mean, over their deviation; fillers keep their mark."""
+
+    def __init__(self, pad_token_id: int, mean: float, scale: float):
+        super().__init__(pad_token_id)
+        self.mean, self.scale = mean, scale
+
+    def labels(self, labels: list[Any]) -> Tensor:
+        # A filler is an int, which no label read from a file is.
+        numbers = [float(IGNORED) if isinstance(y, int) else (y - self.mean) / self.scale for y in labels]
+        return torch.tensor(numbers, dtype=torch.float32)
+
+
+@dataclass(frozen=True)
+class NumberScore(Score):
+    predicted: np.ndarray
+    truth: np.ndarray
+
+    def write(self, folder: Path, name: str) -> list[Path]:
+        path = folder / f"{name}.scatter.png"
+        figure = new_figure(5, 5)
+        axis = figure.subplots()
+        axis.scatter(self.truth, self.predicted, s=8, alpha=0.5)
+        axis.axline((float(self.truth.mean()),) * 2, slope=1, color="grey", linewidth=1)
+        axis.set(xlabel="label", ylabel="predicted", title=plain(f"{name}: R² {self.metrics['r2']:.4f}"))
+        save(figure, path)
+        return [path]
+
+
+@dataclass(frozen=True)
+class NumberPrediction(Prediction):
+    value: float
+
+    def line(self) -> str:
+        return f"{self.value:.6g}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"text": self.text, "value": self.value}
+
+
+class Regression(EncoderKind):
+    name = "regression"
+    noun = "a regression model"
+    tasks: ClassVar[Mapping[str, Task]] = {
+        "regression": Task(
+            "your own texts and numbers: csv, tsv, jsonl or parquet",
+            USES,
+            TextTask(targets=Numbers()).load,
+            "regression",
+        )
+    }
+    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
+    metrics: ClassVar[Mapping[str, bool]] = {
+        **{"mse": False, "mae": False, "r2": True, "pearson": True, "spearman": True},
+        "loss": False,
+    }
+    refused: ClassVar[Mapping[str, str]] = {"model.label_smoothing": "spreads over classes, which regression has not"}
+    graph_output = "value"
+
+    def fits(self, config: PreTrainedConfig) -> bool:
+        return config.problem_type == "regression" and hasattr(config, "label_scale")
+
+    def facts(self, data: TextData) -> dict[str, Any]:
+        return {"problem_type": "regression"}
+
+    def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
+        assert data.train is not None
+        labels = np.asarray(data.train["labels"][:])
+        model = super().build(recipe, data)
+        model.config.update({"label_mean": float(labels.mean()), "label_scale": float(labels.std()) or 1.0})
+        return model
+
+    def loss(self, recipe: Recipe) -> LossFunction:
+        return squared_error
+
+    def collator(self, session: Session) -> StandardisedCollator:
+        config = session.model.config
+        return StandardisedCollator(session.tokenizer.pad_token_id or 0, config.label_mean, config.label_scale)
+
+    def graph(self, logits: Tensor, config: PreTrainedConfig) -> Tensor:
+        return logits * config.label_scale + config.label_mean
+
+    def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> NumberScore:
+        from scipy.stats import pearsonr, spearmanr
+        from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+
+        predicted = outputs[:, 0]
+        mse = float(mean_squared_error(labels, predicted))
+        related = len(labels) > 1 and np.ptp(predicted) > 0 and np.ptp(labels) > 0
+        metrics = {
+            "loss": mse / config.label_scale**2,
+            "mse": mse,
+            "mae": float(mean_absolute_error(labels, predicted)),
+            "r2": float(r2_score(labels, predicted)) if len(labels) > 1 else 0.0,
+            "pearson": float(pearsonr(labels, predicted)[0]) if related else 0.0,
+            "spearman": float(spearmanr(labels, predicted)[0]) if related else 0.0,
+        }
+        return NumberScore(metrics, len(labels), predicted, labels)
+
+    def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> NumberPrediction:
+        return NumberPrediction(text, float(output[0]))
+
+    def description(self, config: PreTrainedConfig) -> str:
+        return "predicts a number from a text"
+
+    def snippet(self, name: str, config: PreTrainedConfig) -> str:
+        return SNIPPET.format(name=name, scale=config.label_scale, mean=config.label_mean)
+
+
+def squared_error(outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+    real = labels != IGNORED
+    total = mse_loss(outputs.logits[:, 0][real], labels[real], reduction="sum")
+    return total / (real.sum() if num_items_in_batch is None else num_items_in_batch)

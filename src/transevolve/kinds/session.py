@@ -1,0 +1,87 @@
+"""A model at work outside its training steps: the one way to batch rows, run the model, and gather what it says."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, distributed
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from ..config.recipe import Recipe
+from ..data.batching import Batches, Collator, RowStore
+from ..data.encoding import Encoded, encode
+
+
+@dataclass
+class Session:
+    """A model with its tokenizer, on a device, and this process' share of the work.
+
+    Args:
+        recipe: The settings it is, or was, trained with; their precision is used in scoring and prediction too.
+        batch_tokens: Tokens of a batch, padding counted.
+        truncated: How many texts were cut so far.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    recipe: Recipe
+    device: torch.device
+    batch_tokens: int
+    process: int = 0
+    processes: int = 1
+    truncated: int = 0
+
+    @property
+    def max_length(self) -> int:
+        return min(self.tokenizer.model_max_length, self.model.config.max_position_embeddings)
+
+    @contextmanager
+    def inference(self) -> Iterator[None]:
+        """Evaluation mode, no gradients, and the precision of training; the model's mode is restored."""
+        training, bf16 = self.model.training, self.recipe.training.precision == "bf16"
+        self.model.eval()
+        try:
+            with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
+                yield
+        finally:
+            self.model.train(training)
+
+    def encode(self, texts: Sequence[str], where: Callable[[int], str]) -> Encoded:
+        encoded = encode(self.tokenizer, texts, self.max_length, where)
+        self.truncated += encoded.truncated
+        return encoded
+
+    def batches(self, rows: RowStore, collate: Collator) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
+        """This process' share of the rows: their numbers (`~i` is a filler) and the batch of them."""
+        dealt = {"process": self.process, "processes": self.processes}
+        for numbers in Batches(rows.lengths, tokens=self.batch_tokens, shuffle=False, **dealt):
+            batch = collate([rows[number] for number in numbers])
+            yield numbers, {name: value.to(self.device) for name, value in batch.items()}
+
+    def outputs(
+        self, rows: RowStore, collate: Collator, read: Callable[[Tensor], Tensor] = lambda logits: logits
+    ) -> np.ndarray:
+        """What `read` makes of the logits of each row, in the order of the rows, of all processes together."""
+        found: list[tuple[list[int], np.ndarray]] = []
+        with self.inference():
+            for numbers, batch in self.batches(rows, collate):
+                batch.pop("labels", None)
+                values = read(self.model(**batch).logits.float()).cpu().numpy()
+                real = [place for place, number in enumerate(numbers) if number >= 0]
+                found.append(([numbers[place] for place in real], values[real]))
+        shares = [pair for share in self.gather(found) for pair in share]
+        outputs = np.zeros((len(rows), *shares[0][1].shape[1:]), dtype=np.float64)
+        for numbers, values in shares:
+            outputs[numbers] = values
+        return outputs
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value of every process, in their order."""
+        if self.processes == 1:
+            return [value]
+        values: list[Any] = [None] * self.processes
+        distributed.all_gather_object(values, value)
+        return values

@@ -1,0 +1,76 @@
+"""From a recipe's model settings to a model of the system that they name."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from ..config.recipe import ModelOptions
+from ..core.errors import UserError, suggestion
+from ..models.build import build_marian, build_peer, build_transevolve
+from ..models.heads import MODELS, PEER
+from ..models.settings import PeerSettings
+from ..peers import SYSTEMS
+
+OURS, MARIAN = "transevolve", "marian"
+TRANSLATES = "ForConditionalGeneration"
+LAYERS = {"num_blocks", "block_depth"}
+CHOICES = {"system", "variant", "size", "settings"}
+
+
+def build_model(
+    head: str,
+    options: ModelOptions,
+    tokenizer: PreTrainedTokenizerFast,
+    max_length: int,
+    labels: Sequence[str] = (),
+    **facts: Any,
+) -> PreTrainedModel:
+    """A model with fresh weights under a head of `transevolve.models.heads`; `facts` are fields of its config."""
+    _require_head(options.system, head)
+    tokens = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
+    facts |= {"vocab_size": len(tokenizer), "max_position_embeddings": max_length, **tokens}
+    if labels:
+        facts["id2label"] = dict(enumerate(labels))
+        facts["label2id"] = {label: number for number, label in enumerate(labels)}
+    settings = {name: value for name, value in asdict(options).items() if value is not None and name not in CHOICES}
+    try:
+        if options.system == OURS:
+            if options.settings is not None:
+                raise UserError("model.settings are of other systems: TransEvolve's are keys such as model.dropout")
+            return build_transevolve(head, options.variant or "fullFF-1", options.size, **{**facts, **settings})
+        layers = settings.get("num_blocks", 1) * settings.get("block_depth", 6)
+        used = {name: settings[name] for name in _used(options.system) & settings.keys() - LAYERS}
+        if options.system == MARIAN:
+            return build_marian(options.size, **facts, **used, num_hidden_layers=layers)
+        more = {"num_hidden_layers": layers, "system_settings": options.settings}
+        return build_peer(head, options.system, options.size, **facts, **used, **more)
+    except (ValueError, StrictDataclassError) as error:
+        raise UserError(f"model: {error.__cause__ or error}") from error
+
+
+def unused(options: ModelOptions) -> list[str]:
+    """The settings that are set and that the system does not have."""
+    if options.system == OURS:
+        return []
+    used = {"system", "size", *_used(options.system), *({"settings"} if options.system != MARIAN else ())}
+    return [f"model.{name}" for name, value in asdict(options).items() if value is not None and name not in used]
+
+
+def _used(system: str) -> set[str]:
+    """The settings that a system other than TransEvolve shares with it."""
+    shared = {f.name for f in fields(PeerSettings)} | LAYERS
+    return shared - {"embedding_dropout"} if system == MARIAN else shared
+
+
+def _require_head(system: str, head: str) -> None:
+    """Refuses a system that does not exist, or does not have the head."""
+    heads = {model.name.removeprefix("Peer") for model in MODELS if model.model_type == PEER}
+    known = [OURS, *([MARIAN] if head == TRANSLATES else []), *(SYSTEMS if head in heads else [])]
+    if system in known:
+        return
+    if system in SYSTEMS or system == MARIAN:
+        raise UserError(f"model.system {system!r} has no model {head!r}: choose from {', '.join(known)}")
+    raise UserError(f"unknown model.system {system!r}" + suggestion(system, known))

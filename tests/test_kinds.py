@@ -1,0 +1,194 @@
+"""Kinds of task: regression from file to prediction, and a kind that is added from outside the package."""
+
+import json
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from transformers import AutoModelForSequenceClassification
+
+from training_support import TINY, result, train
+from transevolve.cli import main
+from transevolve.config.recipe import Recipe
+from transevolve.core.errors import UserError
+from transevolve.data import TASKS
+from transevolve.data.registry import Task
+from transevolve.data.text import USES, TextTask
+from transevolve.inference import load
+from transevolve.kinds import KINDS, register, resolve
+from transevolve.kinds.classification import Classification
+from transevolve.kinds.registry import higher_is_better
+from transevolve.kinds.regression import StandardisedCollator
+
+WORDS = {"awful": -20, "weak": -10, "plain": 0, "fine": 10, "superb": 20}
+
+
+def write_numbers(path: Path, rows: int = 160, seed: int = 0) -> Path:
+    """Prices of 1000 and more, each the sum of what its words are worth."""
+    draw = random.Random(seed)
+    lines = ["description,price"]
+    for _ in range(rows):
+        words = [draw.choice(list(WORDS)) for _ in range(draw.randint(2, 5))]
+        lines.append(f"{' '.join(words)},{1000 + sum(WORDS[word] for word in words) / len(words)}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def training_of(path: Path, run: Path, *more: str) -> list[str]:
+    flags = ["--data.task=regression", f"--data.path={path}", "--data.label=price", f"--output={run}"]
+    return [*flags, *TINY, "--training.epochs=8", *more]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("regression")
+    assert train(*training_of(write_numbers(folder / "prices.csv"), folder / "run")) == 0
+    return folder / "run"
+
+
+def test_regression_learns_and_reports(run):
+    found = result(run)
+    assert found["selected_by"] == "mse"
+    assert found["validation"].keys() == {"loss", "mse", "mae", "r2", "pearson", "spearman"}
+    assert found["validation"]["r2"] > 0.5
+    numbers = found["data"]["splits"]["train"]["numbers"]
+    assert 980 <= numbers["least"] < numbers["mean"] < numbers["largest"] <= 1020
+    best = min(found["epochs"], key=lambda row: row["mse"])
+    assert found["validation"]["mse"] == pytest.approx(best["mse"])
+
+
+def test_regression_predicts_in_the_labels_scale(run, capsys):
+    assert main(["predict", str(run), "superb superb superb", "awful awful awful"]) == 0
+    high, low = map(float, capsys.readouterr().out.split())
+    assert 970 < low < 1000 < high < 1030
+    assert main(["predict", str(run), "--json", "superb superb superb"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"text": "superb superb superb", "value": pytest.approx(high, rel=1e-5)}
+
+
+def test_regression_evaluates_a_file(run, tmp_path, capsys):
+    other = write_numbers(tmp_path / "other.csv", rows=30, seed=5)
+    assert main(["evaluate", str(run), "--file", str(other), "--output", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["count"]) == ("other.csv", 30)
+    assert found["r2"] > 0.3
+    assert (tmp_path / "other.csv.scatter.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_regression_is_reported(run, tmp_path):
+    assert main(["evaluate", str(run), "--split", "validation"]) == 0
+    assert main(["report", str(run), "--output", str(tmp_path / "report.html")]) == 0
+    assert " mse" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_regression_exports_in_the_labels_scale(run, tmp_path):
+    from transevolve.export.classifier import sample
+    from transevolve.export.program import load_program
+
+    output = tmp_path / "program"
+    assert main(["export", str(run), "--format", "torch-export", "--output", str(output), "--rounds", "0"]) == 0
+    values = load_program(output / "model.pt2")(*sample(2, 6, 20))
+    assert all(900 < value < 1100 for value in values.flatten().tolist())
+    assert main(["export", str(run), "--format", "hf", "--output", str(tmp_path / "hf")]) == 0
+    assert AutoModelForSequenceClassification.from_pretrained(tmp_path / "hf").config.problem_type == "regression"
+    card = (tmp_path / "hf" / "README.md").read_text()
+    assert "predicts a number" in card
+    assert "`price`" in card
+    assert "pipeline_tag: text-classification" in card
+
+
+@pytest.mark.parametrize(("label", "told"), [("cheap", "line 4: the label 'cheap' is not a number"), ("inf", "'inf'")])
+def test_a_label_that_is_no_number_is_named(label, told, tmp_path, capsys):
+    path = write_numbers(tmp_path / "prices.csv", rows=20)
+    lines = path.read_text().splitlines()
+    lines[3] = f"fine fine,{label}"
+    path.write_text("\n".join(lines) + "\n")
+    assert train(*training_of(path, tmp_path / "run")) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_fillers_do_not_count_as_numbers():
+    rows = [{"input_ids": [1], "labels": label} for label in (-100.0, 5.0, -100)]
+    assert StandardisedCollator(0, 5.0, 10.0)(rows)["labels"].tolist() == [-10.5, 0.0, -100.0]
+
+
+def test_regression_learns_the_same_in_parts(tmp_path):
+    """Batches of 16 in 5 parts: the last one has fillers."""
+    path = write_numbers(tmp_path / "prices.csv", rows=60)
+    for name, more in (("whole", []), ("parts", ["--training.accumulation=5"])):
+        arguments = ["--model.dropout=0", "--training.epochs=1", *more]
+        assert train(*training_of(path, tmp_path / name, *arguments)) == 0
+    whole, parts = (result(tmp_path / name)["validation"]["mse"] for name in ("whole", "parts"))
+    assert parts == pytest.approx(whole, rel=1e-4)
+
+
+def test_regression_refuses_label_smoothing(tmp_path, capsys):
+    assert train(*training_of(tmp_path / "no.csv", tmp_path / "run", "--model.label_smoothing=0.1")) == 2
+    assert "model.label_smoothing spreads over classes" in capsys.readouterr().err
+
+
+class Stars(Classification):
+    """Classes that are ordered: a kind written outside the package."""
+
+    name = "stars"
+    noun = "a model of stars"
+    tasks: ClassVar[Mapping[str, Task]] = {
+        "stars": Task("texts and stars", USES, TextTask(max_length=32).load, "stars")
+    }
+    metrics: ClassVar[Mapping[str, bool]] = {"distance": False, "accuracy": True}
+
+    def assess(self, outputs, labels, config):
+        found = super().assess(outputs, labels, config)
+        found.metrics["distance"] = float(np.abs(outputs.argmax(-1) - labels).mean())
+        return found
+
+
+@pytest.fixture
+def stars():
+    before = dict(KINDS), dict(TASKS)
+    register(Stars())
+    yield
+    for registry, content in zip((KINDS, TASKS), before, strict=True):
+        registry.clear()
+        registry.update(content)
+
+
+@pytest.mark.usefixtures("stars")
+def test_a_kind_from_outside_trains_evaluates_and_predicts(tmp_path, capsys):
+    path, run = tmp_path / "stars.csv", tmp_path / "run"
+    rows = [f"a {('bad', 'plain', 'good')[n % 3]} film,{n % 3 + 1}" for n in range(90)]
+    path.write_text("text,label\n" + "\n".join(rows) + "\n")
+    assert train("--data.task=stars", f"--data.path={path}", f"--output={run}", *TINY, "--training.epochs=6") == 0
+    found = result(run)
+    assert (found["selected_by"], found["task"]) == ("distance", "stars")
+    assert found["validation"]["distance"] == min(row["distance"] for row in found["epochs"])
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--split", "validation", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["distance"] == found["validation"]["distance"]
+    assert main(["predict", str(run), "a good film"]) == 0
+    assert capsys.readouterr().out.startswith("3\t")
+
+
+def test_metrics_have_directions():
+    directions = {name: higher_is_better(name) for name in ("loss", "mse", "mae", "accuracy", "bleu", "r2")}
+    assert directions == {"loss": False, "mse": False, "mae": False, "accuracy": True, "bleu": True, "r2": True}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_recipe_without_settings_resolves(name):
+    recipe = Recipe()
+    recipe.data.task = next(task for task, found in TASKS.items() if found.kind == name)
+    assert resolve(recipe) is KINDS[name]
+    assert recipe.training.select == next(iter(KINDS[name].metrics))
+
+
+def test_python_predicts_and_refuses_the_wrong_command(run):
+    model = load(run)
+    assert [prediction.text for prediction in model.predict(["fine", ""])] == ["fine", ""]
+    with pytest.raises(UserError, match="use `transevolve predict`"):
+        model.translate(["fine"])
