@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..core.errors import UserError
-from ..core.json_files import fits, read_json
+from ..core.json_files import read_json
 from ..data.fingerprints import changed_files, fingerprints, located
 from ..data.options import DataOptions, Split
 from .names import DATA
@@ -29,11 +29,7 @@ class DataRecord:
         path = folder / DATA
         if not path.exists():
             return None
-        content = read_json(path)
-        directory, files = content.get("directory"), content.get("files")
-        if not isinstance(directory, str) or not fits(files, dict[str, str]):
-            raise UserError(f"{path} is damaged: remove it, and changed data will not be noticed")
-        return cls(directory, dict(files or {}))
+        return read_json(path, cls)
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1) + "\n"
