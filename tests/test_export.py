@@ -220,7 +220,7 @@ def test_speed_is_a_ratio_of_medians():
     ("arguments", "message"),
     [
         (["--format", "onnxx"], "--format: 'onnxx' is not 'onnx' or 'torch-export' or 'hf'; did you mean 'onnx'?"),
-        ([], "arguments are required: format"),
+        ([], "--format is required"),
         (["--format", "hf", "--rounds", "-1"], "cannot be negative"),
         (["--format", "hf", "--output", "{run}"], "is the run's own folder"),
         (

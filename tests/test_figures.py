@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
 from transevolve.bench.plot import plot as bench_plot
 from transevolve.bench.results import Row
 from transevolve.core.figures import new_figure, plain, save, whole_ticks
-from transevolve.metrics.classification import Classification
 from transevolve.runs.plots import write_confusion, write_curves
 from transevolve.training.sweep import Outcome, Sweep
 from transevolve.training.sweep import plot as sweep_plot
@@ -25,7 +24,7 @@ def write_sweep(path: Path, text: str, **sweep) -> None:
 
 PICTURES = {
     "curves": lambda path, text: write_curves(path, ROWS, text),
-    "confusion": lambda path, text: write_confusion(path, two_classes(), [text, "b"], text),
+    "confusion": lambda path, text: write_confusion(path, np.array([[1, 2], [3, 4]]), [text, "b"], text),
     "sweep": write_sweep,
     "sweep over a grid": lambda path, text: write_sweep(path, text, grid={"data.path": [text]}),
     "bench": lambda path, text: bench_plot(
@@ -33,10 +32,6 @@ PICTURES = {
     ),
     "bench of one length": lambda path, text: bench_plot(path, text, [Row(text, "", "", 8)], lambda _: 1.0, "y"),
 }
-
-
-def two_classes() -> Classification:
-    return Classification(torch.tensor([[1, 2], [3, 4]]), loss_sum=0.5)
 
 
 @pytest.mark.parametrize("text", [NASTY[0], "_" + " ".join(NASTY) * 9])

@@ -16,6 +16,7 @@ from cyclopts import (
     Argument,
     CoercionError,
     CycloptsError,
+    MissingArgumentError,
     Parameter,
     UnknownCommandError,
     UnknownOptionError,
@@ -191,6 +192,8 @@ def one_line(error: Exception) -> str:
         return f"unknown command {' '.join([*(error.command_chain or ()), name])!r}" + suggestion(name, known)
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         return f"unexpected argument {error.unused_tokens[0]!r}; --help shows what the command takes"
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        return f"{error.argument.name} is required; --help shows what the command takes"
     if isinstance(error, CoercionError) and error.msg and error.argument is not None:
         return f"{error.argument.name}: {error.msg}"
     message = " ".join(str(error).split()) or "no message"

@@ -31,7 +31,9 @@ class Spec:
 
     @property
     def has_features(self) -> bool:
-        return "features" in known_settings(self.name) if self.is_peer else BACKENDS[self.backend].redraws
+        if self.is_peer:
+            return "features" in known_settings(self.name)
+        return self.backend in BACKENDS and BACKENDS[self.backend].redraws
 
 
 def parse_spec(text: str, size: str) -> Spec:

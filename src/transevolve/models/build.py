@@ -6,7 +6,8 @@ from transformers import MarianConfig, MarianMTModel, PreTrainedModel
 
 from ..core.errors import suggestion
 from .auto import model_class
-from .config import TransEvolveConfig, require_known
+from .checks import require_known
+from .config import TransEvolveConfig
 from .heads import MODELS, PEER, TRANSEVOLVE
 from .peer_config import PeerConfig
 from .settings import size_settings

@@ -1,13 +1,11 @@
 """The configuration of every TransEvolve model."""
 
-from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any, ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 
-from ..core.errors import nearest, suggestion
+from ..core.errors import suggestion
 from ..core.settings import check_ranges
 from ..evolution.backends import BACKENDS, Backend
 from ..evolution.block import BlockOptions
@@ -15,10 +13,8 @@ from ..evolution.feedforward import rotation_streams
 from ..evolution.rotation import checksum
 from ..evolution.settings import MAX_DEPTH
 from .auto import register_models
-from .settings import LABELS, VARIANTS, ModelSettings, variant_settings
-
-# Keywords of every Hugging Face configuration that are not fields of it.
-INHERITED = ("num_labels", "output_attentions", "attn_implementation", "name_or_path", "torch_dtype")
+from .checks import check_labels, require_known
+from .settings import VARIANTS, ModelSettings, variant_settings
 
 
 class classonly(classmethod):
@@ -28,23 +24,6 @@ class classonly(classmethod):
         if instance is not None:
             raise AttributeError(f"{self.__func__.__name__} belongs to the class {type(instance).__name__}")
         return super().__get__(None, owner)
-
-
-def require_known(cls: type[PreTrainedConfig], names: Iterable[str], *more: str) -> None:
-    """Refuses a keyword that the configuration does not have."""
-    known = [*(f.name for f in fields(cls) if not f.name.startswith("_")), *cls.attribute_map, *INHERITED, *more]
-    for name in names:
-        if name not in known:
-            raise TypeError(f"{cls.__name__} has no setting {name!r}{nearest(name, known)}")
-
-
-def check_labels(number: Any) -> None:
-    """Bounds the label names that Hugging Face makes up, before it makes them."""
-    if isinstance(number, int):
-        try:
-            LABELS.check(number)
-        except ValueError as error:
-            raise ValueError(f"num_labels {error}") from None
 
 
 @strict

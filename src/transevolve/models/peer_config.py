@@ -8,7 +8,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from ..core.settings import check_ranges
 from ..peers import check_settings
 from .auto import register_models
-from .config import check_labels, require_known
+from .checks import check_labels, require_known
 from .settings import PeerSettings, size_settings
 
 
