@@ -174,7 +174,7 @@ def test_a_killed_translation_ends_as_if_never_killed(corpus, run, tmp_path):
     finished = process(arguments)
     _, told = finished.communicate(timeout=300)
     assert finished.returncode == 0, told
-    assert "going on from" in told
+    assert "resuming from" in told
     assert weights(again) == weights(run)
 
 
