@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv demo test slow coverage lint docs clean
+.PHONY: venv demo test slow campaign coverage lint docs clean
 
 venv: .venv/ready
 
@@ -19,6 +19,9 @@ test: venv
 
 slow: venv
 	$(BIN)/python -m pytest -m slow
+
+campaign: venv
+	TRANSEVOLVE_KILLS=200 TRANSEVOLVE_LEVELS=20 $(BIN)/python -m pytest -m slow tests/campaigns
 
 coverage: venv
 	$(BIN)/python -m pytest -n auto --cov=src --cov-report=term:skip-covered --cov-fail-under=90

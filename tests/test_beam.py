@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from transevolve_cli import main
 from transformers import MarianConfig, MarianMTModel
 
 from support import GOLDEN, reference_weights
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration, load_reference
+from transevolve.cli import main
 from transevolve.decoding import BeamOptions, Hypothesis, beam_search, generate_beams
 from transevolve.decoding.continuations import CHUNK, largest
 

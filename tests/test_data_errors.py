@@ -1,6 +1,7 @@
 """What is wrong with a file, in one line: which file, which line, and what to do."""
 
 import gzip
+import os
 import re
 
 import pyarrow as pa
@@ -152,9 +153,30 @@ def test_parquet_bytes_that_are_not_utf8(tmp_path):
     refused(tmp_path / "data.parquet", r"data\.parquet, row 2: not UTF-8")
 
 
+@pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.jsonl", "data.parquet"])
+def test_a_pipe_is_refused_at_once(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    refused(tmp_path / name, rf"{name}: is a pipe or a device; give a regular file")
+
+
+def test_a_device_is_refused_at_once(tmp_path):
+    (tmp_path / "data.csv").symlink_to("/dev/zero")
+    refused(tmp_path / "data.csv", r"data\.csv: is a pipe or a device")
+
+
 def test_half_a_surrogate_pair(tmp_path):
     (tmp_path / "data.jsonl").write_text('{"text": "a", "label": 1}\n{"text": "b\\ud83d", "label": 0}\n')
     refused(tmp_path / "data.jsonl", r"line 2: 'text' holds '\\ud83d', half of a surrogate pair")
+
+
+def test_half_a_surrogate_pair_in_a_label(tmp_path):
+    (tmp_path / "data.jsonl").write_text('{"text": "a", "label": "x"}\n{"text": "b", "label": "\\ud800"}\n' * 9)
+    refused(tmp_path / "data.jsonl", r"line 2: the label 'label' holds '\\ud800', half of a surrogate pair")
+
+
+def test_half_a_surrogate_pair_in_a_column_name(tmp_path):
+    (tmp_path / "data.jsonl").write_text('{"text": "a", "\\ud800": "x"}\n' * 9)
+    refused(tmp_path / "data.jsonl", r"data\.jsonl: the column '\\ud800' holds '\\ud800', half of a surrogate pair")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +208,9 @@ def test_a_malformed_tsv_row(tmp_path):
     [
         ('{"text": "x", ', "line 3: malformed json"),
         ('["x", 1]', "line 3: not an object"),
+        ('{"text": "x", "label": 1, "label": 0}', r"line 3: malformed json \(the key 'label' appears twice\)"),
+        ('{"text": "x", "label": ' + "[" * 100_000, r"line 3: malformed json \(brackets are nested too deeply\)"),
+        ('{"text": "x", "label": ' + "7" * 4400 + "}", r"line 3: malformed json \(a number has 4,400 digits"),
         ('{"text": "x"}', "line 3: there is no 'label', only 'text'"),
         ('{"text": 5, "label": 1}', "line 3: 'text' holds a int, not a text"),
         ('{"text": "x", "label": [1]}', "line 3: 'label' holds a list, not a class"),

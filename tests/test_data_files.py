@@ -164,16 +164,29 @@ def test_compression_is_seen_not_believed(tmp_path):
         ([True, False, True], ["False", "True"]),
         (["b", "a", "B"], ["B", "a", "b"]),
         (["10", "x", "9"], ["10", "9", "x"]),
+        (["0", "-0.0", "1"], ["0", "1"]),
+        (["1e16", "10000000000000000", "1E+16"], ["10000000000000000"]),
+        (["1e-05", "0.00001", "2"], ["0.00001", "2"]),
+        (["3.10", "3.1", "007"], ["3.1", "3.10", "007"]),
     ],
 )
 def test_classes_have_one_name_and_an_order(name, values, names, tmp_path):
     rows = [{"text": f"row {i}", "label": values[i % 3]} for i in range(30)]
-    assert load(write(tmp_path / f"data.{name}", rows)).labels == names
+    found = read_rows(open_table(write(tmp_path / f"data.{name}", rows)), "text", "label")
+    assert in_order(found.labels) == names
 
 
 @given(st.integers(-(10**6), 10**6))
 def test_a_whole_number_is_one_class_in_any_type(number):
-    assert {canonical(value) for value in (number, float(number), str(number), f" {number}.0 ")} == {str(number)}
+    spellings = (number, float(number), str(number), f" {number}.0 ", f"{number}e0", f"{float(number):.6e}")
+    assert {canonical(value) for value in spellings} == {str(number)}
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [(-0.0, "0"), (1e16, "10000000000000000"), (1e-5, "0.00001"), (1e400, "inf")]
+)
+def test_a_number_has_the_class_of_its_value(value, name):
+    assert canonical(value) == name
 
 
 @given(st.lists(st.integers(-1000, 1000), unique=True))

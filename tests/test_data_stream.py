@@ -52,6 +52,13 @@ def test_a_table_without_a_text_column(tmp_path):
         list(iter_texts(path))
 
 
+@pytest.mark.parametrize("name", ["texts.dat", "texts.txt.gz", "texts"])
+def test_a_column_of_lines_is_refused(name, tmp_path):
+    (tmp_path / name).write_text("a,b\nc,d\n")
+    with pytest.raises(UserError, match=f"{name}: has no column 'b', it is read as one text per line"):
+        list(iter_texts(tmp_path / name, "b"))
+
+
 def test_undecodable_bytes_are_named_after_the_good_lines():
     texts = iter_texts(io.BytesIO(b"good\nbad \xff\n"))
     assert next(texts) == (1, "good")

@@ -5,13 +5,13 @@ import csv
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from browser import WIDTHS, check_page, dump, needs_chromium
 from transevolve import (
     PeerConfig,
     PeerForSequenceClassification,
@@ -191,7 +191,7 @@ def test_tokens_of_any_tokenizer_can_be_read():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ([], "give a text to explain"),
         (["a", "--file", "x"], "--file and --column go with --error"),
@@ -200,14 +200,14 @@ def test_tokens_of_any_tokenizer_can_be_read():
         (["a", "--output", "page.pdf"], "must end in .html"),
     ],
 )
-def test_mistakes_are_one_line(arguments, told, run, capsys):
+def test_mistakes_are_one_line(arguments, message, run, capsys):
     assert main(["explain", str(run), *arguments]) == 2
-    complaint = capsys.readouterr().err
-    assert told in complaint
-    assert complaint.count("\n") == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
-def test_other_systems_are_told_apart(run, tmp_path, capsys):
+def test_other_systems_are_refused(run, tmp_path, capsys):
     config = PeerConfig(system="transformer", vocab_size=99, hidden_size=16, num_attention_heads=2, num_hidden_layers=1)
     folder = as_run(tmp_path / "run", PeerForSequenceClassification(config), run)
     capsys.readouterr()
@@ -216,15 +216,23 @@ def test_other_systems_are_told_apart(run, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_page_fits_any_screen(width, dark, page):
+    check_page(page, width, dark)
+
+
+@pytest.mark.slow
+@needs_chromium
 def test_page_draws_in_a_browser(page):
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{page}"]
-    drawn = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    drawn = dump(page)
     n = len(page_data(page.read_text(encoding="utf-8"))["tokens"])
     parts = {
         name: re.search(rf'<svg id="{name}".*?</svg>', drawn, re.DOTALL) for name in ("readout", "attention", "drift")
     }
     assert all(parts.values())
+    assert parts["readout"][0].count("<title>") == 6
     assert parts["attention"][0].count("<rect") >= n * n + n
     assert parts["drift"][0].count("<rect") == 4
     assert "After depth 2 it would say" in drawn

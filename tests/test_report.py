@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from browser import WIDTHS, check_page, needs_chromium
 from test_explain import NASTY, train_tiny
 from transevolve.cli import main
-from transevolve.reporting.report import results
+from transevolve.reporting.axes import drawing, ticks
+from transevolve.reporting.comparison import best, cases
+from transevolve.reporting.content import Chart, Point, Series
+from transevolve.reporting.report import points, report_page, run_table
 from transevolve.reporting.runs import RunFacts, differences, read_run
+from transevolve.runs.results import Result
 
 SPEED = Path(__file__).parents[1] / "results" / "speed" / "train.json"
 DECODE = Path(__file__).parents[1] / "results" / "decode" / "decode.json"
@@ -33,8 +38,8 @@ def report(tmp_path: Path, *paths: Path) -> str:
 def test_one_run(run, tmp_path):
     page = report(tmp_path, run)
     result = json.loads((run / "results.json").read_text())
-    for told in ("fullFF-1", f"{result['parameters']:,}", f"{result['validation']['accuracy']:.4f} accuracy"):
-        assert told in page
+    for expected in ("fullFF-1", f"{result['parameters']:,}", f"{result['validation']['accuracy']:.4f} ± "):
+        assert expected in page
     assert result["machine"]["commit"] in page
     assert "Curves: accuracy" in page
     assert "Confusion: run" in page
@@ -46,10 +51,11 @@ def test_page_is_whole_and_safe(run, tmp_path):
     assert NASTY not in page
     assert "&lt;b&gt;good" in page
     assert not re.search(r"<script|<link|@import", page)
-    assert all(source.startswith("data:image/") for source in re.findall(r'src="([^"]*)"', page))
+    assert not re.search(r"(src|href)\s*=|url\(|https?://", page)
+    assert "default-src 'none'" in page
 
 
-def test_unfinished_runs_tell_what_they_have(run, tmp_path):
+def test_unfinished_runs_show_what_they_have(run, tmp_path):
     other = tmp_path / "stopped"
     other.mkdir()
     recipe = (run / "recipe.yaml").read_text().replace("block_depth: 2", "block_depth: 3")
@@ -73,33 +79,150 @@ def test_a_folder_of_runs_is_its_runs(run, tmp_path):
 
 def test_benchmarks(tmp_path):
     page = report(tmp_path, SPEED, MEMORY)
-    for told in ("Benchmark: speed", "Benchmark: memory", "tokens/s", "peak MB", "fullFF-1:once", "speed / sdpa"):
-        assert told in page
-
-
-def test_a_decoding_benchmark_has_a_table_and_a_plot(tmp_path):
-    page = report(tmp_path, DECODE)
-    for expected in ("Benchmark: decode", "speed / marian generate", "uncached", "machine: AMD", "data:image/png"):
+    for expected in ("Benchmark: speed", "Benchmark: memory", "tokens/s", "peak MB", "fullFF-1:once", "speed / sdpa"):
         assert expected in page
 
 
-def facts(name: str, accuracy: float, **settings) -> RunFacts:
-    result = {"task": "files", "selected_by": "accuracy", "validation": {"accuracy": accuracy}, "test": None}
-    return RunFacts(name, result, [], settings, [])
+def test_a_decoding_benchmark_has_a_table_and_bars(tmp_path):
+    page = report(tmp_path, DECODE)
+    for expected in ("Benchmark: decode", "speed / marian generate", "uncached", "machine: AMD", 'class="bars"'):
+        assert expected in page
 
 
-def test_the_best_of_a_task_is_marked():
-    _, best = results([facts("a", 0.5), facts("b", 0.75), facts("c", 0.75)])
-    assert best == {(1, 3), (2, 3)}
+def facts(name: str, accuracy: float, rows: int = 100, task: str = "files", metrics=(), **settings) -> RunFacts:
+    result = Result(
+        task=task,
+        system="fullFF-1",
+        parameters=1,
+        parameters_without_embedding=1,
+        epochs=[],
+        best_step=1,
+        selected_by="accuracy",
+        selected_on="validation",
+        validation={"accuracy": accuracy},
+        test=None,
+        seconds=1,
+        seconds_per_epoch=1,
+        tokens_per_second=1,
+        seed=settings.get("training.seed", 0),
+        command="",
+        machine={},
+        data={"splits": {"validation": {"rows": rows}}},
+    )
+    return RunFacts(name, result, list(metrics), settings)
 
 
-def test_only_settings_that_differ_are_told():
+@pytest.mark.parametrize(
+    ("rows", "accuracies", "leaders"),
+    [
+        (100, (0.5, 0.75, 0.75), set()),
+        (100, (0.5, 0.75, 0.8), set()),
+        (10_000, (0.5, 0.75, 0.8), {2}),
+        (10_000, (0.5,), set()),
+    ],
+)
+def test_bold_is_a_lead_beyond_the_error(rows, accuracies, leaders):
+    runs = [facts(f"run {n}", value, rows, size=n) for n, value in enumerate(accuracies)]
+    assert best(cases(runs), "validation") == leaders
+    assert run_table(runs, mark=True).best == {(n, 3) for n in leaders}
+
+
+def test_a_score_without_an_error_is_never_bold():
+    assert best(cases([facts("a", 0.5, rows=0, size=1), facts("b", 0.9, rows=0, size=2)]), "validation") == set()
+
+
+def seeds(name: str, *accuracies: float, **settings) -> list[RunFacts]:
+    return [
+        facts(
+            f"{name}-seed{seed}",
+            value,
+            metrics=[{"step": 10, "epoch": 1, "seconds": seed + 1.0, "eval_accuracy": value}],
+            **{"training.seed": seed},
+            **settings,
+        )
+        for seed, value in enumerate(accuracies)
+    ]
+
+
+def test_seeds_are_one_case_with_an_error_bar():
+    runs = [*seeds("a", 0.5, 0.6, size=1), *seeds("b", 0.9, 0.8, size=2)]
+    first, second = cases(runs)
+    assert (first.name, second.name) == ("a (2 seeds)", "b (2 seeds)")
+    assert str(first.score("validation")) == "0.5500 ± 0.0707"
+    assert best([first, second], "validation") == {1}
+    (point,) = points(first.runs, "eval_accuracy", "seconds")
+    assert (point.x, point.y) == (1.5, 0.55)
+    assert point.high - point.y == pytest.approx(0.0707, abs=1e-4)
+    page = report_page(runs, [])
+    assert '<line class="bar"' in page
+    assert "<strong>0.8500 ± 0.0707 accuracy</strong>" in page
+
+
+def test_the_same_seed_twice_is_two_cases():
+    assert len(cases([*seeds("a", 0.5), *seeds("b", 0.5)])) == 2
+
+
+def test_tasks_have_axes_of_their_own():
+    runs = [*seeds("a", 0.5, task="files"), *seeds("b", 0.5, task="listops")]
+    page = report_page(runs, [])
+    assert re.findall("Curves: [^<]*", page) == ["Curves: accuracy on files", "Curves: accuracy on listops"]
+    assert not best(cases(runs), "validation")
+
+
+def test_data_of_their_own_are_tasks_of_their_own():
+    runs = [facts("a", 0.5, **{"data.path": "x/a.csv"}), facts("b", 0.9, 10_000, **{"data.path": "b.csv"})]
+    assert [run.task for run in runs] == ["files, a.csv", "files, b.csv"]
+    assert best(cases(runs), "validation") == set()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"), [(0, 3, [0, 1, 2, 3]), (0.9, 2.1, [1, 2]), (0, 40, [0, 10, 20, 30, 40])]
+)
+def test_epochs_have_whole_ticks(low, high, expected):
+    assert ticks(low, high, whole=True) == expected
+
+
+@pytest.mark.parametrize(
+    "values", [[0.0], [5.0, 5.0], [1e-300, 1e29], [-1e29, 1e29], [float("nan"), 1.0, float("inf")]]
+)
+@pytest.mark.parametrize("log", [False, True])
+def test_any_numbers_can_be_drawn(values, log):
+    chart = Chart("t", "x", [Series("s", 0, [Point(n + 1.0, value, "") for n, value in enumerate(values)])], log=log)
+    drawn = drawing(chart)
+    for mark in [mark for _, marks in (drawn.lines if drawn else []) for mark in marks]:
+        assert 56 <= mark.x <= 424
+        assert 10 <= mark.y <= 212
+
+
+def test_values_are_shown_on_hover(run, tmp_path):
+    page = report(tmp_path, run)
+    assert re.search(r"<title>run: 0\.\d+ at epoch 1</title>", page)
+    assert re.search(r"<title>run: \d[\d.]* at step 1</title>", page)
+
+
+def test_damaged_lines_are_counted(run, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("checkpoints"))
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    (folder / "metrics.jsonl").write_text("\n".join([lines[0], "{", *lines[1:]]) + "\n")
+    assert "1 damaged lines of metrics.jsonl were skipped" in report(tmp_path, folder)
+
+
+def test_names_are_text(run, tmp_path):
+    folder = tmp_path / "<b>$^$ {{ 1 }}"
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("checkpoints"))
+    page = report(tmp_path, folder)
+    assert "&lt;b&gt;$^$ {{ 1 }}" in page
+    assert "<b>" not in page
+
+
+def test_only_settings_that_differ_are_shown():
     columns, rows = differences([facts("a", 0, seed=1, size="small"), facts("b", 0, seed=2, size="small")])
     assert columns == ["setting", "a", "b"]
     assert rows == [["seed", "1", "2"]]
 
 
-def test_many_classes_are_told_by_their_mistakes(run, tmp_path):
+def test_of_many_classes_the_mistakes_are_shown(run, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(run, folder, ignore=shutil.ignore_patterns("checkpoints"))
     counts = [[5 if i == j else int(j == i + 1) for j in range(40)] for i in range(40)]
@@ -115,22 +238,31 @@ def test_many_classes_are_told_by_their_mistakes(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["nowhere"], "no run folder 'nowhere'"),
         (["."], "is not a run folder: it has no recipe.yaml"),
-        (["nowhere.json"], "cannot read nowhere.json"),
-        (["broken.json"], "is damaged: it is not JSON"),
+        (["nowhere.json"], "nowhere.json: there is no such file"),
+        (["broken.json"], "is damaged: it is not valid JSON"),
         (["other.json"], "holds no benchmark"),
         (["other.json", "--output", "page.txt"], "must be a file that ends in .html"),
         ([], "paths"),
     ],
 )
-def test_mistakes_are_one_line(arguments, told, tmp_path, monkeypatch, capsys):
+def test_mistakes_are_one_line(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("broken.json").write_text("{")
     Path("other.json").write_text("{}")
     assert main(["report", *arguments]) == 2
-    complaint = capsys.readouterr().err
-    assert told in complaint
-    assert complaint.count("\n") == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_page_fits_any_screen(width, dark, run, tmp_path):
+    report(tmp_path, run, SPEED, MEMORY, DECODE)
+    check_page(tmp_path / "report.html", width, dark)

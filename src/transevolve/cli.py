@@ -52,6 +52,23 @@ END, TRUTH = "--", ("true", "false", "yes", "no", "null")
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. 0: done; 2: an error, in one line; 130: interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    code = 0
+    try:
+        code = _answer(words)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as error:
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        # Whoever read the output has gone (rich exits then); Python would complain when it flushes what is left.
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return code
+
+
+def _answer(words: list[str]) -> int:
     end = words.index(END) if END in words else len(words)
     debug = "--debug" in words[:end]
     words[:end] = [word for word in words[:end] if word != "--debug"]
@@ -62,8 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("transevolve: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        raise
     except Exception as error:
         if debug:
             traceback.print_exc()

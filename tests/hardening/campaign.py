@@ -1,4 +1,4 @@
-"""Many inputs drawn from seeds: each is tried, counted, and if it fails, told in a way that repeats it."""
+"""Many inputs drawn from seeds: each is tried and counted; a failure prints the command that repeats it."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def campaign(
             failures.append(f"{kind} {seed}: {type(error).__name__}: {error}\n    again: {again}")
         if len(failures) == MOST_FAILURES:
             break
-    request.node.user_properties.append(("hardening", f"{kind}: {_told(counts)}"))
+    request.node.user_properties.append(("hardening", f"{kind}: {_summary(counts)}"))
     assert not failures, "\n".join(["", *failures])
 
 
@@ -40,6 +40,6 @@ def _asked() -> range | None:
     return range(int(first), int(last or first) + 1) if first else None
 
 
-def _told(counts: Counter[str]) -> str:
-    told = f"{counts.total():,} inputs tried, {counts['right']:,} right answers, {counts['error']:,} clean errors"
-    return told + (f", {counts['failed']:,} FAILED" if counts["failed"] else "")
+def _summary(counts: Counter[str]) -> str:
+    summary = f"{counts.total():,} inputs tried, {counts['right']:,} right answers, {counts['error']:,} clean errors"
+    return summary + (f", {counts['failed']:,} FAILED" if counts["failed"] else "")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardening.door import Answer, Unacceptable, require_tidy
-from hardening.nonsense import TYPED, rearranged, typo
+from hardening.bad_values import TYPED, rearranged, typo
+from hardening.program import Answer, Unacceptable, require_tidy
 from hardening.runs import LABELS, TINY, Runs
 from transevolve.runs.storage import check_manifest
 
@@ -28,7 +28,7 @@ UNTOUCHED += ("workers", "threads", "compile", "memory", "deepspeed", "lengths",
 
 @dataclass(frozen=True)
 class Command:
-    """Words that succeed, and a look at what they wrote and said; `written` is the path that it all goes to.
+    """Words that succeed, and a check of what they wrote and printed; `written` is the path that it all goes to.
 
     `always` comes last, whatever happens to the words: what keeps a benchmark small, or from running at all.
     """
@@ -106,11 +106,11 @@ def look(command: Command, words: list[str], answer: Answer, folder: Path) -> No
     if answer.code == 0 and words == command.words and not command.look(answer):
         raise Unacceptable(f"not what was asked for: {answer.out[-500:]}")
     if answer.code == 2 and words == command.words and command.look is not _never:
-        raise Unacceptable(f"a right command is refused: {answer.told}")
+        raise Unacceptable(f"a right command is refused: {answer.message}")
     if answer.code == 2 and written is not None and written.exists():
         left = [path.name for path in written.iterdir()] if written.is_dir() else [written.name]
         if words[0] != "train" or "recipe.yaml" not in left:
-            raise Unacceptable(f"it failed ({answer.told}) and left {left}")
+            raise Unacceptable(f"it failed ({answer.message}) and left {left}")
 
 
 def _spoke(answer: Answer) -> bool:

@@ -50,7 +50,11 @@ class Damage:
 def damage(draw: random.Random, run: Path, in_checkpoint: bool) -> Damage:
     """Damages one file of the run or of its newest checkpoint."""
     folder = checkpoints(run / "checkpoints")[-1][1] if in_checkpoint else run
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in (".lock", "curves.png"))
+    files = sorted(
+        path
+        for path in folder.iterdir()
+        if path.is_file() and not path.name.startswith(".") and path.name != "curves.png"
+    )
     file = draw.choice(files)
     structured = file.suffix in (".json", ".yaml")
     how = draw.choice(["flipped", "cut", "emptied", "missing", "a folder", "random", *["retyped"] * (5 * structured)])

@@ -5,7 +5,7 @@ import random
 
 from ruamel.yaml.error import YAMLError
 
-from hardening.nonsense import BOMB, DEEP, MERGED, TYPED, WRITTEN, rearranged, typo
+from hardening.bad_values import BOMB, DEEP, MERGED, TYPED, WRITTEN, rearranged, typo
 from hardening.streams import damaged
 from transevolve.config.files import bundled
 from transevolve.core.yaml_files import parse_yaml

@@ -5,7 +5,7 @@ import json
 import random
 from dataclasses import dataclass
 
-from hardening.door import Answer, Unacceptable
+from hardening.program import Answer, Unacceptable
 
 PIECES = [
     "one", "two", "great film", "awful", "", " ", "\t", "  spaced  ", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\r",
@@ -136,5 +136,5 @@ def check_translations(lines: list[str], texts: list[str], flags: list[str]) -> 
 def verdict(stream: Stream, answer: Answer) -> bool:
     """Whether texts were answered and must be looked at; a refusal is right where the input is an error."""
     if (answer.code == 2) != (stream.texts is None):
-        raise Unacceptable(f"{stream.content[:300]!r} gave {answer.code}, {answer.told}")
+        raise Unacceptable(f"{stream.content[:300]!r} gave {answer.code}, {answer.message}")
     return answer.code == 0

@@ -8,7 +8,7 @@ import pytest
 
 from hardening import try_commands, try_files, try_folders, try_streams
 from hardening.campaign import Verdict, campaign
-from hardening.door import Call, call, call_process
+from hardening.program import Call, call, call_process
 from hardening.runs import Runs
 
 CHUNK = 500

@@ -3,10 +3,10 @@
 import random
 from pathlib import Path
 
+from hardening.bad_values import TYPED
 from hardening.campaign import Verdict
 from hardening.commands import commands, look, wrong
-from hardening.door import Call, Unacceptable, empty_folder, require_tidy
-from hardening.nonsense import TYPED
+from hardening.program import Call, Unacceptable, empty_folder, require_tidy
 from hardening.recipes import draw_recipe, draw_sweep
 from hardening.runs import Runs
 from transevolve.config.files import dotted
@@ -48,5 +48,5 @@ def refused(call: Call, words: list[str]) -> Verdict:
     answer = call(words)
     require_tidy(Path())
     if answer.code != 2 or Path("out").exists():
-        raise Unacceptable(f"{answer.code}, {answer.told}: out is {'' if Path('out').exists() else 'not '}there")
+        raise Unacceptable(f"{answer.code}, {answer.message}: out is {'' if Path('out').exists() else 'not '}there")
     return "error"

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 from hardening.campaign import Verdict
-from hardening.door import Answer, Call, Unacceptable, empty_folder, require_tidy
+from hardening.program import Answer, Call, Unacceptable, empty_folder, require_tidy
 from hardening.runs import LABELS, TINY, Runs
 from hardening.streams import check_predictions
 from hardening.tables import File, draw_file, is_label, naive_rows, texts_of
@@ -15,8 +15,8 @@ TABLES = ("csv", "tsv", "jsonl", "parquet")
 
 def attempt(runs: Runs, call: Call, draw: random.Random) -> Verdict:
     empty_folder()
-    door = draw.choices(DOORS, [80, 10, 5, 5])[0]
-    answer = door(runs, call, draw)
+    attempted = draw.choices(ATTEMPTS, [80, 10, 5, 5])[0]
+    answer = attempted(runs, call, draw)
     require_tidy(Path())
     return "right" if answer.code == 0 else "error"
 
@@ -47,7 +47,7 @@ def evaluated(runs: Runs, call: Call, draw: random.Random) -> Answer:
     answer = call(["evaluate", str(runs.words), "--file", file.name, *columns, "--json", "--output", "out"])
     require_accepted(file, answer)
     if Path("out").exists() != (answer.code == 0):
-        raise Unacceptable(f"exit code {answer.code} ({answer.told}), but out is not so")
+        raise Unacceptable(f"exit code {answer.code} ({answer.message}), but out is not so")
     if answer.code == 0:
         rows = naive_rows(file) or []
         found = json.loads(answer.out)
@@ -68,7 +68,7 @@ def learned(runs: Runs, call: Call, draw: random.Random) -> Answer:
         if counted != len(naive_rows(file) or []):
             raise Unacceptable(f"{counted} rows of {file}")
     elif Path("out").exists() and not Path("out/recipe.yaml").exists():
-        raise Unacceptable(f"it failed ({answer.told}) and left something")
+        raise Unacceptable(f"it failed ({answer.message}) and left something")
     return answer
 
 
@@ -88,9 +88,9 @@ def translated(runs: Runs, call: Call, draw: random.Random) -> Answer:
     return answer
 
 
-DOORS = [predicted, evaluated, learned, translated]
+ATTEMPTS = [predicted, evaluated, learned, translated]
 
 
 def require_accepted(file: File, answer: Answer) -> None:
     if file.right and answer.code != 0:
-        raise Unacceptable(f"{file} is right, and refused: {answer.told}")
+        raise Unacceptable(f"{file} is right, and refused: {answer.message}")

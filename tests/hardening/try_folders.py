@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from hardening.campaign import Verdict
-from hardening.door import Answer, Call, Unacceptable, call, empty_folder, require_tidy
 from hardening.folders import Damage, damage, unfinish
+from hardening.program import Answer, Call, Unacceptable, call, empty_folder, require_tidy
 from hardening.runs import TINY, Runs
 from training_support import weights
 
@@ -17,8 +17,8 @@ TEXTS = ["great film", "", "an awful one"]
 FAST = ["--beam", "1", "--extra_length", "2"]
 
 
-def doors(runs: Runs) -> dict[str, tuple[Path, list[str]]]:
-    """The run that each door is tried on, and what is asked of the copy of it, `run`."""
+def commands(runs: Runs) -> dict[str, tuple[Path, list[str]]]:
+    """For each command the run it is tried on, and its arguments for the copy of that run, `run`."""
     score = ["--file", str(runs.table), "--json", "--output", "out"]
     return {
         "predict": (runs.words, ["predict", "run", *TEXTS, "--json"]),
@@ -45,24 +45,24 @@ SHARES = {
 
 
 def training(runs: Runs) -> list[str]:
-    """The command that trained `words`, to go on with in the copy."""
+    """The command that trained `words`, to resume in the copy."""
     more = ["--training.save_steps=1", "--training.keep=3", "--data.vocab_size=200"]
     return ["train", "--data.path", str(runs.table), *TINY, *more, "--output", "run"]
 
 
 def attempt(runs: Runs, call: Call, draw: random.Random) -> Verdict:
-    door = draw.choices(list(SHARES), list(SHARES.values()))[0]
-    origin, words = doors(runs)[door]
+    command = draw.choices(list(SHARES), list(SHARES.values()))[0]
+    origin, words = commands(runs)[command]
     fresh_copy(origin)
-    if door == "train":
+    if command == "train":
         unfinish(Path("run"))
-    done = damage(draw, Path("run"), in_checkpoint=door in ("average", "train") and draw.random() < 0.8)
+    done = damage(draw, Path("run"), in_checkpoint=command in ("average", "train") and draw.random() < 0.8)
     try:
         answer = call(words)
         require_tidy(Path())
-        check(runs, door, done, answer)
+        check(runs, command, done, answer)
     except Exception as error:
-        raise Unacceptable(f"{door}, {done}: {error}") from error
+        raise Unacceptable(f"{command}, {done}: {error}") from error
     return "right" if answer.code == 0 else "error"
 
 
@@ -71,26 +71,26 @@ def fresh_copy(origin: Path) -> None:
     shutil.copytree(origin, "run")
 
 
-def check(runs: Runs, door: str, done: Damage, answer: Answer) -> None:
+def check(runs: Runs, command: str, done: Damage, answer: Answer) -> None:
     written = {"evaluate": "out", "explain": "out.html", "export": "out", "average": "out", "report": "out.html"}
-    if door in written and Path(written[door]).exists() != (answer.code == 0):
-        raise Unacceptable(f"exit code {answer.code} ({answer.told}), but {written[door]} is not so")
+    if command in written and Path(written[command]).exists() != (answer.code == 0):
+        raise Unacceptable(f"exit code {answer.code} ({answer.message}), but {written[command]} is not so")
     if answer.code == 2:
         return
-    if door == "train":
+    if command == "train":
         if not done.summed and weights(Path("run")) != weights(runs.words):
             raise Unacceptable("it went on and ended with other weights")
-    elif door in ("predict", "evaluate", "translate", "explain") and not done.summed:
-        if answer.out != undamaged(runs, door):
+    elif command in ("predict", "evaluate", "translate", "explain") and not done.summed:
+        if answer.out != undamaged(runs, command):
             raise Unacceptable(f"another answer: {answer.out}")
-    elif door == "predict":
+    elif command == "predict":
         found = [json.loads(line)["probability"] for line in answer.lines]
         if len(found) != len(TEXTS) or not all(math.isfinite(number) for number in found):
             raise Unacceptable(f"no probabilities: {found}")
 
 
 @cache
-def undamaged(runs: Runs, door: str) -> str:
-    origin, words = doors(runs)[door]
+def undamaged(runs: Runs, command: str) -> str:
+    origin, words = commands(runs)[command]
     fresh_copy(origin)
     return call(words).out

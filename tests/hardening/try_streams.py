@@ -3,7 +3,7 @@
 import random
 
 from hardening.campaign import Verdict
-from hardening.door import Call
+from hardening.program import Call
 from hardening.runs import LABELS, Runs
 from hardening.streams import check_predictions, check_translations, draw_predict, draw_translate, verdict
 

@@ -29,7 +29,7 @@ def _bars(figure: Any, axes: Any, values: list[tuple[Row, float]], label: str) -
     figure.set_size_inches(8, 1.5 + 0.35 * len(values))
     bars = axes.barh(range(len(values)), [y for _, y in values])
     axes.bar_label(bars, fmt="{:,.0f}", padding=3)
-    axes.set_yticks(range(len(values)), labels=[plain(row.label) for row, _ in values])
+    axes.set_yticks(range(len(values)), labels=[plain(row.label, 40) for row, _ in values])
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set_xlabel(label)
@@ -38,15 +38,15 @@ def _bars(figure: Any, axes: Any, values: list[tuple[Row, float]], label: str) -
 
 def _lines(figure: Any, axes: Any, values: list[tuple[Row, float]], lengths: list[int], label: str) -> None:
     """Both axes logarithmic; the legend of many systems is beside the plot, best first."""
-    import matplotlib.pyplot as plt
+    from matplotlib import rcParams
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-    colors, styles = plt.rcParams["axes.prop_cycle"].by_key()["color"], ["-", "--", ":"]
+    colors, styles = rcParams["axes.prop_cycle"].by_key()["color"], ["-", "--", ":"]
     axes.set_prop_cycle(color=colors * len(styles), linestyle=[style for style in styles for _ in colors])
     ends = []
     for name in dict.fromkeys(row.label for row, _ in values):
         points = sorted((row.length, y) for row, y in values if row.label == name)
-        ends.append((points[-1][1], *axes.plot(*zip(*points, strict=True), marker="o", label=plain(name))))
+        ends.append((points[-1][1], *axes.plot(*zip(*points, strict=True), marker="o", label=plain(name, 40))))
     axes.set(xscale="log", yscale="log", xlabel="length (tokens)", ylabel=label)
     axes.set_xticks(lengths, labels=[str(length) for length in lengths])
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

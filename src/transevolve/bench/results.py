@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 
 from ..core.errors import UserError
 from ..core.files import write_atomically
@@ -70,15 +69,19 @@ class Results:
         write_atomically(self.path, json.dumps(content, indent=1) + "\n")
 
 
+@dataclass(frozen=True)
+class _Stored:
+    settings: dict[str, Any]
+    rows: list[Row]
+    header: dict[str, str] = field(default_factory=dict)
+
+
 def read_benchmark(path: Path) -> Results:
     """A file written by `transevolve bench`."""
-    content = read_json(path)
-    try:
-        rows = TypeAdapter(list[Row]).validate_python(content["rows"])
-        header = TypeAdapter(dict[str, str]).validate_python(content.get("header", {}))
-        return Results(path, TypeAdapter(dict[str, Any]).validate_python(content["settings"]), header, rows)
-    except (KeyError, ValidationError):
-        raise UserError(f"{path} holds no benchmark results: `transevolve bench` did not write it") from None
+    if not {"settings", "rows"} <= read_json(path, dict[str, Any]).keys():
+        raise UserError(f"{path} holds no benchmark results: `transevolve bench` did not write it")
+    stored = read_json(path, _Stored)
+    return Results(path, stored.settings, stored.header, stored.rows)
 
 
 def open_results(benchmark: str, options: RunOptions) -> Results:

@@ -1,11 +1,11 @@
-"""Errors that are the user's to mend: one line that says what, where and what to do."""
+"""Errors that the user can fix: one line that says what is wrong, where, and what to do."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class UserError(Exception):
-    """Something outside the program is wrong; the command line prints the message alone, without a traceback."""
+    """Something outside the program is wrong; the command line prints only the message, without a traceback."""
 
 
 def quoted(names: Iterable[object], limit: int = 12) -> str:
@@ -16,13 +16,13 @@ def quoted(names: Iterable[object], limit: int = 12) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """The nearest name to end a sentence with, or all there are."""
+    """The end of a sentence: the nearest known name, or all of them."""
     known = list(known)
     return nearest(name, known) or f"; there are {', '.join(known)}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A near-miss suggestion to end a sentence with, or nothing."""
+    """The end of a sentence: the nearest known name, or nothing."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     match = get_close_matches(name.casefold(), by_folded, n=1)
     return f"; did you mean {by_folded[match[0]]!r}?" if match else ""

@@ -1,36 +1,80 @@
-"""JSON that anyone may have edited: read in one line of error or not at all, and checked against types."""
+"""JSON that anyone may have edited: parsed strictly, and read as a typed object or refused in one line."""
 
 import json
-import types
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from .errors import UserError
+from .reading import open_regular
+
+T = TypeVar("T")
+# A longer whole number does not fit a float, and Python itself refuses to read one of more than 4,300 digits.
+MAX_DIGITS = 300
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def parse_json(text: str) -> Any:
+    """Strict JSON: no key twice in an object, no huge number, no endless nesting. Raises ValueError."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path} is damaged: it is not JSON") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} holds no JSON object")
-    return content
+        return json.loads(text, object_pairs_hook=_object, parse_int=_whole)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise ValueError(f"{error.msg}, {line}column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("brackets are nested too deeply") from None
 
 
-def fits(value: Any, kind: Any) -> bool:
-    """`kind` is a plain type, Any, or a list, dict or union of such."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if kind is Any:
-        return True
-    if origin in (Union, types.UnionType):
-        return any(fits(value, option) for option in inner)
-    if origin is list:
-        return isinstance(value, list) and all(fits(item, inner[0]) for item in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(fits(item, inner[1]) for item in value.values())
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, kind)
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} appears twice")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits):,} digits, more than {MAX_DIGITS}")
+    return int(digits)
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """The file as `kind`: a dataclass, or a dict, list or union of plain types. Unknown keys are ignored."""
+    with open_regular(path) as file:
+        content = file.read()
+    try:
+        parse_json(content.decode())
+    except ValueError as error:
+        raise UserError(f"{path} is damaged: it is not valid JSON ({error})") from None
+    try:
+        return TypeAdapter(kind).validate_json(content, strict=True)
+    except ValidationError as error:
+        raise UserError(f"{path} is damaged: {_first(error)}") from None
+
+
+def read_json_lines(path: Path, kind: type[T]) -> tuple[list[T], list[int]]:
+    """The lines of a file as `kind`, and the numbers of those that are damaged.
+
+    A last line without an end may still be being written and does not count as damaged.
+    """
+    if not path.is_file():
+        return [], []
+    with open_regular(path) as file:
+        lines = file.read().split(b"\n")
+    adapter, rows, damaged = TypeAdapter(kind), [], []
+    for number, line in enumerate(lines, start=1):
+        try:
+            parse_json(line.decode())
+            rows.append(adapter.validate_json(line, strict=True))
+        except ValueError:
+            if line.strip() and number < len(lines):
+                damaged.append(number)
+    return rows, damaged
+
+
+def _first(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    key = ".".join(str(part) for part in found["loc"])
+    message = found["msg"][:1].lower() + found["msg"][1:]
+    return f"{key!r}: {message}" if key else message

@@ -74,7 +74,7 @@ def _environment(prefixes: tuple[str, ...]) -> str:
 
 
 def load_average() -> float:
-    """Processes wanting to run, over the last minute."""
+    """Runnable processes, averaged over the last minute."""
     return psutil.getloadavg()[0]
 
 
@@ -98,7 +98,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def available_memory() -> int:
-    """Bytes this process may still take: what the machine has free, or less in a container with a limit."""
+    """Bytes this process can still allocate: the machine's free memory, or less in a container with a limit."""
     free = psutil.virtual_memory().available
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     if limit.exists() and used.exists() and limit.read_text().strip() != "max":
@@ -116,7 +116,7 @@ def process_status(key: str) -> int:
 
 @contextmanager
 def allocations_that_fail() -> Iterator[None]:
-    """Lets an allocation beyond the free memory raise, where Linux would grant it and later kill the process."""
+    """Makes an allocation beyond the free memory raise, where Linux would grant it and later kill the process."""
     if platform.system() != "Linux":
         yield
         return
@@ -135,7 +135,7 @@ def allocations_that_fail() -> Iterator[None]:
 
 @contextmanager
 def cpu_threads(count: int | None) -> Iterator[None]:
-    """Runs the block on that many threads, then goes back."""
+    """Runs the block with `count` threads, then restores the previous number."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

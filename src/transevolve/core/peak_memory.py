@@ -1,4 +1,4 @@
-"""How far memory rises while a block runs, and sizes as people write them."""
+"""Peak memory of a block of code, and parsing of sizes such as 4GB."""
 
 import re
 import threading
@@ -12,13 +12,13 @@ import torch
 from .machine import process_status
 
 CLEAR_REFS = Path("/proc/self/clear_refs")
-# Freed tensors go back to the system at once, so that the peak does not depend on what the allocator kept.
+# Freed tensors are returned to the system at once, so that the peak does not depend on what the allocator kept.
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
 
 
 @contextmanager
 def peak_memory(device: str) -> Iterator[Callable[[], tuple[int, str]]]:
-    """Yields a function that, after the block, says how far memory rose in it."""
+    """Yields a function that returns, after the block, how many bytes memory rose in it, and how that was measured."""
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         base = torch.cuda.memory_allocated(device)
@@ -32,7 +32,7 @@ def peak_memory(device: str) -> Iterator[Callable[[], tuple[int, str]]]:
 
 
 def _high_water_mark_reset() -> bool:
-    """Whether Linux has set VmHWM back to the present size."""
+    """Whether Linux has reset VmHWM to the current size."""
     try:
         CLEAR_REFS.write_text("5")
     except OSError:

@@ -1,4 +1,4 @@
-"""Which column holds the texts and which the classes: named, or recognised, or asked for."""
+"""Which column holds the texts and which the classes: named by the user, or recognised, or an error that asks."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -21,8 +21,8 @@ SAMPLE = 1000
 def choose_columns(table: Table, text: str | None = None, label: str | None = None) -> tuple[str, str]:
     """The columns of texts and classes.
 
-    A name that the user gives must be there. Otherwise a column is recognised by an obvious name; in a table of two
-    columns the other one then needs none, and if neither has one, the classes are where fewer values recur.
+    A column that the user names must exist. Otherwise a column is recognised by an obvious name. In a table of two
+    columns the other one then needs no obvious name; if neither has one, the classes are the column with fewer values.
     """
     for role, name in (("text", text), ("label", label)):
         require_column(table, name, role)
@@ -46,7 +46,7 @@ def choose_columns(table: Table, text: str | None = None, label: str | None = No
 
 
 def choose_text_column(table: Table, text: str | None = None) -> str:
-    """The column of texts, where no classes are needed."""
+    """The column of texts, when no classes are needed."""
     require_column(table, text, "text")
     if len(table.columns) == 1:
         return table.columns[0]

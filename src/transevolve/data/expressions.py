@@ -2,7 +2,7 @@
 
 A node at depth d (the root's is 1) is an operator with probability 0.25 while d < 10, else a digit. An operator has 2
 to 10 arguments; MED is the median, truncated; SM the sum modulo 10. A digit counts 1, an operator 2 (its brackets).
-Trees grow level by level as arrays; only those of a wanted length get symbols, and are evaluated.
+Trees grow level by level as arrays; only those of a suitable length get symbols and are evaluated.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Expressions:
 
 
 def generate(count: int, min_length: int, max_length: int, seed: int) -> Expressions:
-    """`count` different expressions with min_length < length < max_length. More of them begin with the same ones."""
+    """`count` different expressions with min_length < length < max_length; a larger `count` only appends to them."""
     rng = np.random.RandomState(seed)
     seen: set[bytes] = set()
     parts: list[np.ndarray] = []
@@ -62,7 +62,7 @@ def generate(count: int, min_length: int, max_length: int, seed: int) -> Express
         if idle == PATIENCE:
             raise UserError(
                 f"only {len(parts):,} different ListOps expressions longer than {min_length} and shorter than"
-                f" {max_length} turned up, {count:,} are wanted; widen the lengths or ask for fewer rows"
+                f" {max_length} were found, {count:,} are wanted; widen the lengths or ask for fewer rows"
             )
     lengths = np.fromiter(map(len, parts), dtype=np.int64, count=count)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -82,7 +82,7 @@ def _batch(rng: np.random.RandomState, min_length: int, max_length: int) -> Expr
 def _grow(rng: np.random.RandomState, min_length: int, max_length: int) -> list[np.ndarray]:
     """Shapes of the trees whose length fits: for each level the number of arguments of its nodes, 0 for a digit.
 
-    The nodes of a level stand in the order of their parents, and the roots in the order of their trees.
+    The nodes of a level are in the order of their parents, and the roots in the order of their trees.
     """
     owner, levels, owners = np.arange(TREES), [], []
     lengths = np.zeros(TREES, dtype=np.int64)
@@ -140,7 +140,7 @@ def _medians(arguments: np.ndarray, starts: np.ndarray, arity: np.ndarray) -> np
 def _written(
     levels: list[np.ndarray], nodes: list[np.ndarray], lengths: list[np.ndarray], offsets: np.ndarray
 ) -> np.ndarray:
-    """Every tree in prefix order: each node knows where its parent begins and how long its elder siblings are."""
+    """Every tree in prefix order: a node's place follows from its parent's and the lengths of its earlier siblings."""
     tokens = np.zeros(offsets[-1], dtype=np.uint8)
     place = offsets[:-1]
     for depth, (arity, symbols) in enumerate(zip(levels, nodes, strict=True)):

@@ -1,4 +1,4 @@
-"""A dataset of the Hugging Face hub as a source: a convenience where there is a network."""
+"""A dataset on the Hugging Face hub as a source; needs a network."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,7 +16,9 @@ from .tables import Record, Table
 def hub_source(options: DataOptions) -> Source:
     for key in ("validation", "test"):
         if isinstance(getattr(options, key), str):
-            raise UserError(f"data.{key} names a file, which cannot go with data.hub; give all files with data.path")
+            raise UserError(
+                f"data.{key} names a file, which cannot be combined with data.hub; give all files with data.path"
+            )
     tables = hub_tables(options)
     names = {split: table.file for split, table in tables.items()}
     return Source(names, {split: partial(tables.__getitem__, split) for split in tables}, options.text, options.label)
@@ -50,7 +52,7 @@ def _records(data: datasets.Dataset, names: Sequence[str]) -> Iterator[Record]:
 
 
 def _named(feature: Any, values: list[Any]) -> list[Any]:
-    """Class numbers as the names that the dataset declares for them; it marks a missing label by -1."""
+    """Class numbers as the names that the dataset declares; -1 marks a missing label."""
     if not isinstance(feature, datasets.ClassLabel):
         return values
     return [None if value is None or value < 0 else feature.names[value] for value in values]

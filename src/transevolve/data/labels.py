@@ -1,17 +1,21 @@
-"""Class names: one spelling for each class, whatever type a file gives it, and a fixed order."""
+"""Class names: one spelling for each class, whatever type a file stores it as, and a fixed order."""
 
 import math
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"([+-]?\d+)\.0*")
+EXPONENT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d{1,2}")
 
 
 def canonical(value: Any) -> str | None:
-    """The class name of a value in a file: 1, 1.0, "1" and " 1.0" are all "1". None where there is no label.
+    """The class name of a value in a file; None where there is no label.
 
+    A whole number has one spelling: 1, 1.0, "1" and " 1.0" are "1"; 0 and -0.0 are "0"; 1e16, "1e16" and "1E+16" are
+    "10000000000000000". Exponents are written out. Other text stays as it is: "3.10" is not "3.1", nor "007" "7".
     Raises TypeError for what cannot name a class, such as a list.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -19,12 +23,16 @@ def canonical(value: Any) -> str | None:
     if not isinstance(value, str | bool | int | float):
         raise TypeError(type(value).__name__)
     name = str(value).strip()
+    if EXPONENT.fullmatch(name):
+        name = f"{Decimal(name):f}"
+        name = name.rstrip("0").removesuffix(".") if "." in name else name
     whole = WHOLE.fullmatch(name)
-    return (whole[1] if whole else name) or None
+    name = whole[1] if whole else name
+    return "0" if name == "-0" else name or None
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Numbers by their value, anything else alphabetically."""
+    """Numbers by value if all are numbers, otherwise alphabetically."""
     names = set(names)
     if all(NUMBER.fullmatch(name) for name in names):
         return sorted(names, key=lambda name: (float(name), name))

@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..core.errors import UserError
+from ..core.reading import open_regular
 
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """The file's content, decompressed if it is gzip, whatever its name says."""
-    try:
-        with open(path, "rb") as raw:
-            yield decompressed(raw)
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file; check the path") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    """The content of a regular file, decompressed if it is gzip, whatever its name says."""
+    with open_regular(path) as raw:
+        yield decompressed(raw)
 
 
 def decompressed(stream: BinaryIO) -> BinaryIO:
@@ -35,11 +31,11 @@ def gzip_errors(name: str) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{name}: the gzip data is damaged or cut short ({error}); make the file again") from None
+        raise UserError(f"{name}: the gzip data is damaged or cut short ({error}); create the file again") from None
 
 
 def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
-    """(number, line) with the line's end kept. Only "\\n" ends a line; a byte order mark at the start is not text."""
+    """(number, line) with its line ending. Only "\\n" ends a line; a leading byte order mark is dropped."""
     with gzip_errors(name):
         for number, line in enumerate(stream, start=1):
             if number == 1:
@@ -57,5 +53,5 @@ def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
 
 
 def stripped(line: str) -> str:
-    """The line without its end, in either convention."""
+    """The line without its ending, "\\n" or "\\r\\n"."""
     return line.removesuffix("\n").removesuffix("\r")

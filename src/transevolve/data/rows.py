@@ -1,4 +1,4 @@
-"""Labelled texts in memory, each knowing the place it was read from."""
+"""Labelled texts in memory, each with the place it was read from."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import UserError, nearest, quoted
 from .labels import canonical
-from .tables import Table
+from .tables import Table, require_unicode
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Rows:
 
 
 def read_rows(table: Table, text: str, label: str) -> Rows:
-    """All rows of a table. A row without text is kept, as an empty one; a row without a label is an error."""
+    """All rows of a table. A row without text is kept as an empty text; a row without a label is an error."""
     rows = Rows(table.file, table.unit)
     same: dict[str, str] = {}
     for number, (content, mark) in table.select((text, label)):
@@ -51,13 +51,7 @@ def checked_text(value: Any, table: Table, number: int, column: str) -> str:
         raise UserError(
             f"{table.where(number)}: {column!r} holds a {type(value).__name__}, not a text; is it the text column?"
         )
-    try:
-        # Only an escape in json can bring half a surrogate pair into a string, and no tokenizer takes one.
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise UserError(
-            f"{table.where(number)}: {column!r} holds {value[error.start]!a}, half of a surrogate pair; write it whole"
-        ) from None
+    require_unicode(value, f"{table.where(number)}: {column!r}")
     return value
 
 
@@ -70,6 +64,7 @@ def checked_label(value: Any, table: Table, number: int, column: str) -> str:
         ) from None
     if name is None:
         raise UserError(f"{table.where(number)}: the label {column!r} is empty; give the row a class or remove it")
+    require_unicode(name, f"{table.where(number)}: the label {column!r}")
     return name
 
 

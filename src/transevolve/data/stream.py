@@ -1,26 +1,32 @@
-"""Texts to predict, one after another in constant memory: from a file, or from a stream such as stdin."""
+"""Texts to predict, one by one in constant memory: from a file, or from a stream such as stdin."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from ..core.errors import UserError
 from .columns import choose_text_column
 from .lines import decompressed, numbered_lines, open_bytes, stripped
 from .rows import checked_text
-from .tables import open_table, table_format
+from .tables import FORMATS, open_table, table_format
 
 
 def iter_texts(source: str | Path | BinaryIO, column: str | None = None) -> Iterator[tuple[int, str]]:
     """(line number, text) for every text, empty ones too.
 
-    A csv, tsv, jsonl or parquet file gives the texts of `column`, or of the column that is recognised as the text
-    (row numbers, in parquet). Any other file, and a binary stream such as `sys.stdin.buffer`, has one text per line.
+    A csv, tsv, jsonl or parquet file yields the texts of `column`, or of the column recognised as the text (with row
+    numbers, in parquet). Any other file, and a binary stream such as `sys.stdin.buffer`, has one text per line.
     """
     if isinstance(source, str | Path) and table_format(source) is not None:
         table = open_table(source)
         column = choose_text_column(table, column)
         for number, (text,) in table.select((column,)):
             yield number, checked_text(text, table, number, column)
+    elif column is not None:
+        raise UserError(
+            f"{source}: has no column {column!r}, it is read as one text per line;"
+            f" the name of a table ends in {', '.join(FORMATS)}, plain or .gz"
+        )
     elif isinstance(source, str | Path):
         with open_bytes(source) as stream:
             yield from _lines(stream, str(source))

@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..core.errors import UserError, quoted
+from ..core.json_files import parse_json
 from .lines import gzip_errors, numbered_lines, open_bytes, stripped
 
 Record = tuple[int, tuple[Any, ...]]
@@ -30,7 +30,7 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Table:
-    """A file of records; `select(names)` walks through it, yielding each record's number and its values."""
+    """A file of records; `select(names)` iterates over it and yields each record's number and values."""
 
     file: str
     unit: str
@@ -50,7 +50,7 @@ def table_format(path: str | Path) -> str | None:
 
 
 def open_table(path: str | Path) -> Table:
-    """Read the columns of a file; a file without a single record is an error."""
+    """Reads the columns of a file; a file without any record is an error."""
     kind = table_format(path)
     if kind is None:
         raise UserError(f"{path}: unknown kind of file; give .csv, .tsv, .jsonl or .parquet, plain or .gz")
@@ -58,9 +58,19 @@ def open_table(path: str | Path) -> Table:
     twice = [name for name in dict.fromkeys(table.columns) if name and table.columns.count(name) > 1]
     if twice:
         raise UserError(f"{path}: there are two columns named {twice[0]!r}; rename one")
+    for name in table.columns:
+        require_unicode(name, f"{path}: the column {name!a}")
     if next(table.select(table.columns[:1]), None) is None:
         raise UserError(f"{path}: the file holds no rows; put the data in it")
     return table
+
+
+def require_unicode(text: str, where: str) -> None:
+    """Refuses half of a surrogate pair, which an escape in JSON can hold and no file or tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"{where} holds {text[error.start]!a}, half of a surrogate pair; write it whole") from None
 
 
 def _open_csv(path: str) -> Table:
@@ -70,9 +80,9 @@ def _open_csv(path: str) -> Table:
 
 
 def _open_tsv(path: str) -> Table:
-    """Where every line has as many tabs as the header, a line is a record and a stray quote is text.
+    """If every line has as many tabs as the header, a line is a record and a stray quote is text.
 
-    Otherwise texts hold tabs or line ends, which only quoting can hold: the file is read as csv with tabs.
+    Otherwise texts contain tabs or line breaks, which must be quoted: the file is read as csv with tabs.
     """
     tabs = _header_line(path).count("\t")
     with open_bytes(path) as stream:
@@ -116,13 +126,13 @@ def _plain_records(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _unquoted(field: str) -> str:
-    """A field that a csv writer has put in quotes, without them; any other field as it is."""
+    """A field without the quotes that a csv writer put around it; any other field unchanged."""
     written = QUOTED.fullmatch(field)
     return written[1].replace('""', '"') if written else field
 
 
 def _quoted_records(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Records of RFC 4180, numbered by the line they start on; blank lines are no records."""
+    """Records of RFC 4180, numbered by the line they start on; blank lines are skipped."""
     csv.field_size_limit(2**31 - 1)
     number = 0
     with open_bytes(path) as stream:
@@ -171,11 +181,10 @@ def _objects(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
+                row = parse_json(line)
+            except ValueError as error:
                 raise UserError(
-                    f"{path}, line {number}: malformed json ({error.msg}, column {error.colno});"
-                    " write one complete object per line"
+                    f"{path}, line {number}: malformed json ({error}); write one complete object per line"
                 ) from None
             if not isinstance(row, dict):
                 raise UserError(f'{path}, line {number}: not an object such as {{"text": "...", "label": "..."}}')
@@ -211,7 +220,7 @@ def _parquet_errors(path: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{path}: not a parquet file, or a damaged one ({reason}); make it again") from None
+        raise UserError(f"{path}: not a parquet file, or a damaged one ({reason}); create it again") from None
 
 
 def _values(column: pa.Array, path: str, start: int) -> list[Any]:
@@ -222,5 +231,5 @@ def _values(column: pa.Array, path: str, start: int) -> list[Any]:
             try:
                 value.as_py()
             except UnicodeDecodeError as error:
-                raise UserError(f"{path}, row {number}: not UTF-8 ({error.reason}); make the file again") from None
+                raise UserError(f"{path}, row {number}: not UTF-8 ({error.reason}); create the file again") from None
         raise

@@ -1,7 +1,7 @@
 """Tokenizers, built on the `tokenizers` library: word pieces, subwords, characters, bytes and ListOps symbols.
 
 Each is a `PreTrainedTokenizerFast`: `save_pretrained(folder)`, then `AutoTokenizer.from_pretrained(folder)`, offline.
-Padding is id 0 everywhere, and a text that spells out a special token, such as "[PAD]", is only text.
+Padding is id 0 everywhere, and a special token spelled out in a text, such as "[PAD]", is read as plain text.
 """
 
 import json
@@ -28,7 +28,7 @@ OPERATORS = ("MIN", "MAX", "MED", "SM")
 def build_tokenizer(
     kind: str, texts: Sequence[str], max_length: int, vocab: str | None = None, vocab_size: int | None = None
 ) -> tuple[PreTrainedTokenizerFast, str]:
-    """A tokenizer by its name, with a description; `texts` are those of the training split."""
+    """A tokenizer by name, and its description; `texts` are those of the training split."""
     if kind == "wordpiece" and vocab is not None:
         return wordpiece_from_vocab(vocab, max_length), f"word pieces from {vocab}"
     if kind == "wordpiece":
@@ -45,7 +45,7 @@ def build_tokenizer(
 
 
 def wordpiece_from_vocab(path: str | Path, max_length: int) -> PreTrainedTokenizerFast:
-    """BERT's tokenizer over a vocab.txt; lower case, unless the vocabulary itself holds capitals."""
+    """BERT's tokenizer with a vocab.txt; lower-cases unless the vocabulary contains capitals."""
     vocab = _read_vocab(path)
     lowercase = not any(piece != piece.lower() for piece in vocab if piece not in (PAD, UNK, CLS, SEP, MASK))
     return _wordpiece(vocab, lowercase, max_length)
@@ -54,8 +54,8 @@ def wordpiece_from_vocab(path: str | Path, max_length: int) -> PreTrainedTokeniz
 def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
     """Uncased word pieces learned from texts: the same texts give the same ids.
 
-    The library chooses and numbers one-letter pieces in the order of a hash table, which differs from run to run;
-    they are therefore chosen here, and handed to it in a fixed order.
+    The library chooses and numbers one-letter pieces in the order of a hash table, which differs from run to run,
+    so they are chosen here and passed to it in a fixed order.
     """
     normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
     counts: Counter[str] = Counter()
@@ -66,12 +66,12 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
     inner = [
         letter for letter in letters if len(splitter.pre_tokenize_str(normalizer.normalize_str(f"a{letter}a"))) == 1
     ]
-    given = [PAD, UNK, CLS, SEP, MASK, *letters, *(f"##{letter}" for letter in inner)]
+    tokens = [PAD, UNK, CLS, SEP, MASK, *letters, *(f"##{letter}" for letter in inner)]
     learner = Tokenizer(models.WordPiece(unk_token=UNK))
     learner.normalizer, learner.pre_tokenizer = normalizer, splitter
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
-        special_tokens=given,
+        special_tokens=tokens,
         initial_alphabet=letters,
         limit_alphabet=len(letters),
         show_progress=False,
@@ -83,9 +83,9 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
 def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
     """Pieces of the bytes of words, by `bpe` or `unigram`, and an end token after every text.
 
-    Nothing is ever unknown, case is kept, and decoding gives any text back as it was. A text starts with a space that
-    decoding removes, so that a word has the same pieces wherever it stands. The same texts give the same ids; a text
-    too short for `vocab_size` pieces gives fewer.
+    No text is unknown, case is kept, and decoding restores any text exactly. A text gets a leading space that decoding
+    removes, so that a word has the same pieces at any position. The same texts give the same ids; texts too short for
+    `vocab_size` pieces give fewer.
     """
     least = len(SUBWORD_SPECIAL) + 256
     if vocab_size < least:
@@ -112,10 +112,10 @@ def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length:
 
 
 def _settled_unigram(trained: Tokenizer) -> models.Unigram:
-    """The learned pieces, in an order and with scores that do not change from run to run.
+    """The learned pieces in an order and with scores that do not change from run to run.
 
-    The library sums in the order of a hash table, and in that order too gives the bytes that it would have dropped
-    scores just above the lowest one, in steps of 0.0001: these all get the lowest. Without any text there is no score.
+    The library sums in the order of a hash table, and in that order assigns the bytes that it would have dropped scores
+    just above the lowest one, in steps of 0.0001; here they all get the lowest. Without texts there are no scores.
     """
     pieces = json.loads(trained.to_str())["model"]["vocab"][len(SUBWORD_SPECIAL) :]
     lowest = min(score or 0.0 for piece, score in pieces if len(piece) == 1)
@@ -144,7 +144,7 @@ def train_characters(texts: Sequence[str], vocab_size: int | None, max_length: i
 
 
 def byte_tokenizer(max_length: int) -> PreTrainedTokenizerFast:
-    """[CLS] and one token per byte of UTF-8, whose id is the byte + 2: nothing is ever unknown."""
+    """[CLS] and one token per byte of UTF-8, whose id is the byte + 2, so that no text is unknown."""
     vocab = {PAD: 0, CLS: 1} | {letter: byte + FIRST_BYTE for byte, letter in bytes_to_unicode().items()}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -154,7 +154,7 @@ def byte_tokenizer(max_length: int) -> PreTrainedTokenizerFast:
 
 
 def listops_symbols(brackets: str) -> list[str]:
-    """The tokens of ListOps in the order of their ids, from 1; without brackets an operator is its bare name."""
+    """The tokens of ListOps in the order of their ids, from 1; without brackets an operator is just its name."""
     digits = [str(digit) for digit in range(10)]
     return [*digits, *(f"[{name}" for name in OPERATORS), "]"] if brackets == "keep" else [*digits, *OPERATORS]
 
@@ -179,7 +179,7 @@ def _read_vocab(path: str | Path) -> dict[str, int]:
             vocab[piece] = len(vocab)
     missing = [token for token in (PAD, UNK, CLS, SEP) if token not in vocab]
     if missing:
-        raise UserError(f"{path}: there is no {missing[0]}; a BERT vocabulary holds {PAD}, {UNK}, {CLS} and {SEP}")
+        raise UserError(f"{path}: there is no {missing[0]}; a BERT vocabulary contains {PAD}, {UNK}, {CLS} and {SEP}")
     if vocab[PAD] != 0:
         raise UserError(f"{path}, line {vocab[PAD] + 1}: {PAD} must be the first line, so that padding is id 0")
     return vocab

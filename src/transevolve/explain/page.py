@@ -1,38 +1,30 @@
-"""An observation as one web page, whole in itself: no network, no libraries."""
+"""An observation as one web page that needs no network and no libraries."""
 
 import base64
-import html
-import json
-from importlib.resources import files
-from string import Template
 from typing import Any
 
 import numpy as np
 
 from ..core.figures import TIMES
+from ..core.pages import render
 from .observe import Observation
 from .projection import apart, project
 
 MOST_CLASSES = 8
 
 
-def asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
 def explanation_page(seen: Observation, limit: int, evolves: bool, approximate: bool) -> str:
     """The page; matrices and particles show the first `limit` tokens."""
     shown = min(limit, len(seen.tokens))
     best = seen.prediction
-    return Template(asset("page.html")).substitute(
-        title=html.escape(f"{seen.labels[best]}: {' '.join(seen.tokens[:12])}"),
-        style=asset("style.css"),
-        script=asset("page.js"),
-        verdict=html.escape(f"{seen.labels[best]} ({100 * seen.readout[-1, best]:.1f} %)"),
+    return render(
+        "explain.html",
+        title=f"{seen.labels[best]}: {' '.join(seen.tokens[:12])}",
+        verdict=f"{seen.labels[best]} ({100 * seen.readout[-1, best]:.1f} %)",
         depths=len(seen.depths),
-        notes=html.escape(" ".join(_notes(seen, shown, approximate))),
+        notes=" ".join(_notes(seen, shown, approximate)),
         drift=_drift_sentence(evolves),
-        data=_embedded(_data(seen, shown, evolves)),
+        data=_data(seen, shown, evolves),
     )
 
 
@@ -41,33 +33,33 @@ def _notes(seen: Observation, shown: int, approximate: bool) -> list[str]:
     if shown < len(seen.tokens):
         notes.append(f"The model read all {len(seen.tokens)} tokens; pictures show the first {shown}.")
     if seen.truncated:
-        notes.append(f"The text was longer than the model reads, and was cut at {len(seen.tokens)} tokens.")
+        notes.append(f"The text was longer than the model reads; it was cut at {len(seen.tokens)} tokens.")
     if approximate:
-        notes.append("This model approximates attention by random features: what is shown is its approximation.")
+        notes.append("This model approximates attention by random features; this page shows the approximation.")
     return notes
 
 
 def _drift_sentence(evolves: bool) -> str:
     if not evolves:
-        return "This model's attention does not evolve: all depths of a block share one attention, and nothing drifts."
+        return "This model's attention does not evolve: all depths of a block share one attention, without drift."
     return (
-        "Attention is computed once for a block; from then on depth changes it only by a factor for each token looked"
-        f" at. The number is its typical size: {TIMES}1.0 moves nothing, {TIMES}3 makes some tokens three times"
-        " as visible and others a third. Click a field to see its attention above."
+        "Attention is computed once per block; after that, each depth only multiplies it by one factor per attended"
+        f" token. The number is the typical size of that factor: {TIMES}1.0 changes nothing, {TIMES}3 makes some tokens"
+        " three times as visible and others a third. Click a field to see its attention above."
     )
 
 
 def _view(states: np.ndarray, common: bool) -> dict[str, Any]:
-    """Where the tokens are at each depth, with or without the motion they have in common."""
+    """The position of each token at each depth, with or without the motion common to all tokens."""
     points, kept = project(states if common else apart(states))
-    motion = "The motion common to all tokens is " + ("left in." if common else "taken out, so that differences show.")
-    flat = f"Flat, the picture keeps {100 * kept:.0f} % of the spread in {states.shape[-1]} dimensions."
+    motion = "The motion common to all tokens is " + ("kept." if common else "removed, so that differences show.")
+    flat = f"The plane keeps {100 * kept:.0f} % of the variance in {states.shape[-1]} dimensions."
     name = "with their common motion" if common else "relative to each other"
     return {"name": name, "sentence": f"{motion} {flat}", "points": _rounded(points, 4)}
 
 
 def strength(seen: Observation) -> np.ndarray:
-    """How strongly each depth and head drifts: the deviation of b^l over the keys."""
+    """How strongly each depth and head drifts: the standard deviation of b^l over the keys."""
     return seen.drift.std(-1)
 
 
@@ -96,8 +88,3 @@ def _data(seen: Observation, shown: int, evolves: bool) -> dict[str, Any]:
 
 def _rounded(values: np.ndarray, digits: int) -> list:
     return np.round(values.astype(float), digits).tolist()
-
-
-def _embedded(data: dict[str, Any]) -> str:
-    """JSON that cannot end the script it stands in."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

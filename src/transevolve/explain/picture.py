@@ -1,4 +1,4 @@
-"""An observation as a still picture: particles, attention at a block's ends, drift, and what each depth would say."""
+"""An observation as a picture: particles, attention at the ends of a block, drift, and the readout of each depth."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def write_picture(path: Path, seen: Observation, limit: int) -> None:
     largest = seen.attention[[0, last], head, :shown, :shown].max()
     for name, k in (("first", 0), ("last", last)):
         _attention(panels[name], seen.attention[k, head, :shown, :shown], tokens, largest)
-        panels[name].set_title(f"attention at depth {k + 1}, head {head + 1}:\nrows look at columns")
+        panels[name].set_title(f"attention at depth {k + 1}, head {head + 1}:\nrows attend to columns")
     _drift(panels["drift"], seen.drift.std(-1))
     best = seen.prediction
     words = plain(" ".join(seen.tokens[:24])) + (" …" if len(seen.tokens) > 24 else "")
@@ -34,10 +34,10 @@ def write_picture(path: Path, seen: Observation, limit: int) -> None:
 
 
 def _particles(axes: Any, states: np.ndarray, tokens: list[str]) -> None:
-    import matplotlib.pyplot as plt
+    from matplotlib import colormaps
 
     points, kept = project(apart(states))
-    colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(tokens)))
+    colours = colormaps["viridis"](np.linspace(0, 0.9, len(tokens)))
     for i, colour in enumerate(colours):
         axes.plot(points[:, i, 0], points[:, i, 1], "-", color=colour, alpha=0.5, linewidth=1.2)
         axes.plot(*points[0, i], "o", color=colour, markersize=4, markerfacecolor="white")
@@ -47,7 +47,7 @@ def _particles(axes: Any, states: np.ndarray, tokens: list[str]) -> None:
     axes.set(xticks=[], yticks=[])
     axes.set_aspect("equal", "datalim")
     axes.set_title(
-        f"tokens as particles, relative to each other: hollow at the start ({100 * kept:.0f} % of the spread)"
+        f"tokens as particles, relative to each other: hollow at the start ({100 * kept:.0f} % of the variance)"
     )
 
 

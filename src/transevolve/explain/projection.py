@@ -1,10 +1,10 @@
-"""Many vectors in the plane: their two main axes."""
+"""Vectors projected on their two principal axes."""
 
 import numpy as np
 
 
 def project(states: np.ndarray) -> tuple[np.ndarray, float]:
-    """States (..., d) on the two main axes of them all, signs fixed, and the share of the spread that these keep."""
+    """States (..., d) on their two principal axes, with fixed signs, and the share of the variance that these keep."""
     flat = states.reshape(-1, states.shape[-1]).astype(np.float64)
     centred = flat - flat.mean(0)
     _, sizes, axes = np.linalg.svd(centred, full_matrices=False)
@@ -14,5 +14,5 @@ def project(states: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def apart(states: np.ndarray) -> np.ndarray:
-    """States (depth, token, d) less the mean over tokens at each depth: what tokens do relative to each other."""
+    """States (depth, token, d) minus the mean over tokens at each depth: motion relative to each other."""
     return states - states.mean(1, keepdims=True)

@@ -113,7 +113,7 @@ def _hugging_face(run: LoadedRun, folder: Path, name: str, license: str) -> Expo
 
 def _result(run: Path) -> dict[str, Any] | None:
     path = run / RESULTS
-    return read_results(path) if path.exists() else None
+    return vars(read_results(path)) if path.exists() else None
 
 
 def _names(folder: Path, *more: str) -> list[str]:

@@ -1,1 +1,1 @@
-"""Pages that set runs and benchmarks side by side."""
+"""Pages that compare runs and benchmarks."""

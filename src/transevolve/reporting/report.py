@@ -1,136 +1,162 @@
-"""Runs side by side on one page: results, curves, what differs, confusion matrices, and benchmarks."""
+"""Runs side by side on one page: results, curves, differences, confusion matrices, and benchmarks."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from statistics import fmean, stdev
 
-from ..core.figures import new_figure, plain
-from ..kinds.registry import higher_is_better
+from ..core.pages import render
+from .axes import LARGEST, drawing, short
 from .benchmarks import benchmark_section
-from .markup import confusion, document, figure_image, heading, paragraph, section, table
+from .comparison import Case, Score, best, cases
+from .content import Chart, Charts, Confusion, Heading, Note, Part, Point, Section, Series, Table
 from .runs import RunFacts, differences
 
 COLUMNS = ["run", "system", "parameters", "validation", "test", "s/epoch", "tokens/s", "seed", "commit", "best step"]
+SEED_COLUMNS = ["case", "system", "task", "seeds", "validation", "test"]
+SPLITS = ("validation", "test")
 MOST_CLASSES = 25
 MOST_MISTAKES = 15
 
 
 def report_page(runs: list[RunFacts], benchmarks: list[Path]) -> str:
-    told = f"{len(runs)} runs side by side" if len(runs) > 1 else (runs[0].name if runs else "Benchmarks")
+    title = f"{len(runs)} runs side by side" if len(runs) > 1 else (runs[0].name if runs else "Benchmarks")
     sections = [*_runs(runs), *(benchmark_section(path) for path in benchmarks)]
-    return document(told, sections)
+    return render("report.html", title=title, sections=sections, drawing=drawing)
 
 
-def _runs(runs: list[RunFacts]) -> list[str]:
+def _runs(runs: list[RunFacts]) -> list[Section]:
     if not runs:
         return []
-    rows, best = results(runs)
-    finished = [run.result for run in runs if run.result]
-    chosen = dict.fromkeys(str(result.get("selected_on")) for result in finished)
-    sentence = "One row a run; bold is the best of its task and metric."
-    if chosen:
-        sentence += f" Models were selected on: {'; '.join(chosen)}. Test splits were scored once, afterwards."
-    sections = [section("Results", sentence, table(COLUMNS, rows, best))]
-    for metric in dict.fromkeys(run.metric for run in runs):
-        group = [run for run in runs if run.metric == metric and run.metrics]
-        if group:
-            sections.append(_curves(group, metric))
+    found = cases(runs)
+    sections = [_results(runs, found)]
+    groups = dict.fromkeys((case.task, case.metric) for case in found)
+    for task, metric in groups:
+        group = [case for case in found if (case.task, case.metric) == (task, metric)]
+        if any(run.metrics for case in group for run in case.runs):
+            sections.append(_curves(group, f"{metric} on {task}" if len(groups) > 1 else metric, metric))
     columns, differing = differences(runs)
     if len(runs) > 1 and differing:
-        sections.append(
-            section("What differs", "Settings that are not the same in all runs.", table(columns, differing))
-        )
-    sections += [_confusion(run) for run in runs if any("confusion" in e for e in run.evaluations)]
-    return sections
+        table = Table(columns, differing)
+        sections.append(Section("What differs", "Settings that are not the same in all runs.", [table]))
+    return sections + [_confusion(run) for run in runs if any(e.confusion for e in run.evaluations)]
 
 
-def results(runs: list[RunFacts]) -> tuple[list[list[str]], set[tuple[int, int]]]:
-    """The cells of the results table, and which of them are the best of their task and metric."""
-    rows = [_row(run) for run in runs]
-    best = set()
-    for column, split in ((3, "validation"), (4, "test")):
-        groups: dict[tuple[Any, str], list[tuple[float, int]]] = {}
-        for number, run in enumerate(runs):
-            value = _score(run, split)
-            if value is not None and run.result:
-                groups.setdefault((run.result.get("task"), run.metric), []).append((value, number))
-        for (_, metric), scored in groups.items():
-            top = (max if higher_is_better(metric) else min)(value for value, _ in scored)
-            best |= {(number, column) for value, number in scored if value == top and len(scored) > 1}
-    return rows, best
+def _results(runs: list[RunFacts], found: list[Case]) -> Section:
+    chosen = dict.fromkeys(run.result.selected_on for run in runs if run.result)
+    sentence = (
+        "± is the standard deviation over seeds, or for a single run the binomial error of its accuracy. Bold is the"
+        " best of its task where its lead exceeds the errors of both."
+    )
+    if chosen:
+        sentence += f" Models were selected on: {'; '.join(chosen)}. Test splits were scored once, afterwards."
+    repeated = any(len(case.runs) > 1 for case in found)
+    parts: list[Part] = [seed_table(found)] if repeated else []
+    parts += [Heading("Every run")] if repeated else []
+    parts.append(run_table(runs, mark=not repeated))
+    damaged = sum(run.damaged for run in runs)
+    if damaged:
+        parts.append(Note(f"{damaged:,} damaged lines of metrics.jsonl were skipped."))
+    return Section("Results", sentence, parts)
 
 
-def _row(run: RunFacts) -> list[str]:
-    result = run.result
+def seed_table(found: list[Case]) -> Table:
+    rows = [
+        [
+            case.name,
+            case.runs[0].result.system if case.runs[0].result else "",
+            case.task,
+            ", ".join(str(run.seed) for run in case.runs),
+            *(_scored(case.score(split), case.metric) for split in SPLITS),
+        ]
+        for case in found
+    ]
+    return Table(SEED_COLUMNS, rows, {(n, 4 + c) for c, split in enumerate(SPLITS) for n in best(found, split)})
+
+
+def run_table(runs: list[RunFacts], mark: bool) -> Table:
+    single = [Case([run]) for run in runs]
+    leaders = {(n, 3 + c) for c, split in enumerate(SPLITS) for n in best(single, split)} if mark else set()
+    return Table(COLUMNS, [_row(case) for case in single], leaders)
+
+
+def _row(case: Case) -> list[str]:
+    (run,), result = case.runs, case.runs[0].result
     if result is None:
         last = run.metrics[-1].get("step", 0) if run.metrics else 0
         system = run.settings.get("model.variant") or run.settings.get("model.system") or ""
-        return [run.name, str(system), "", f"not finished, at step {last:,}", *("" for _ in COLUMNS[4:])]
+        return [run.name, str(system), "", f"not finished, at step {last:,.0f}", *("" for _ in COLUMNS[4:])]
     return [
         run.name,
-        str(result.get("system", "")),
-        _number(result.get("parameters"), 0),
-        _scored(run, "validation"),
-        _scored(run, "test"),
-        _number(result.get("seconds_per_epoch"), 1),
-        _number(result.get("tokens_per_second"), 0),
-        str(result.get("seed", "")),
-        str((result.get("machine") or {}).get("commit", "")),
-        _number(result.get("best_step"), 0),
+        result.system,
+        f"{result.parameters:,}",
+        *(_scored(case.score(split), run.metric) for split in SPLITS),
+        f"{result.seconds_per_epoch:,.1f}",
+        f"{result.tokens_per_second:,.0f}",
+        str(result.seed),
+        result.machine.get("commit", ""),
+        f"{result.best_step:,}",
     ]
 
 
-def _score(run: RunFacts, split: str) -> float | None:
-    return ((run.result or {}).get(split) or {}).get(run.metric)
+def _scored(score: Score | None, metric: str) -> str:
+    return "—" if score is None else f"{score} {metric}"
 
 
-def _scored(run: RunFacts, split: str) -> str:
-    value = _score(run, split)
-    return "—" if value is None else f"{value:.4f} {run.metric}"
+def _curves(group: list[Case], title: str, metric: str) -> Section:
+    """Training loss and the validation metric, against steps or epochs and against seconds."""
+    panels = [
+        ("training loss", "loss", "step"),
+        ("training loss", "loss", "seconds"),
+        (f"validation {metric}", f"eval_{metric}", "epoch"),
+        (f"validation {metric}", f"eval_{metric}", "seconds"),
+    ]
+    charts = [
+        Chart(
+            name,
+            against,
+            [Series(case.name, number, points(case.runs, key, against)) for number, case in enumerate(group)],
+            whole=against in ("step", "epoch"),
+        )
+        for name, key, against in panels
+    ]
+    sentence = "Point at a line to read its values. Seconds compare only between runs on one machine."
+    if any(len(case.runs) > 1 for case in group):
+        sentence += " Of several seeds: the mean, with bars of one standard deviation."
+    return Section(f"Curves: {title}", sentence, [Charts(charts)])
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
-
-
-def _curves(runs: list[RunFacts], metric: str) -> str:
-    """Training loss above, the validation metric below; against steps and against seconds."""
-    figure = new_figure(11, 7.5)
-    axes = figure.subplots(2, 2, sharey="row")
-    for column, against in enumerate(("step", "seconds")):
-        for number, run in enumerate(runs):
-            colour = f"C{number % 10}"
-            for row, (key, marker) in enumerate((("loss", "-"), (f"eval_{metric}", "o-"))):
-                points = run.series(key, against)
-                if points:
-                    label = plain(run.name)
-                    axes[row, column].plot(*zip(*points, strict=True), marker, color=colour, label=label, markersize=4)
-        axes[0, column].set(ylabel="training loss" if column == 0 else "")
-        axes[1, column].set(xlabel=against, ylabel=f"validation {metric}" if column == 0 else "")
-    for axis in axes.flat:
-        axis.grid(alpha=0.3)
-    if axes[0, 0].lines:
-        axes[0, 0].legend(fontsize=8)
-    sentence = (
-        f"Training loss above, validation {metric} below; on the left against steps, on the right against the seconds"
-        " they took, which compare only between runs of one machine."
-    )
-    return section(f"Curves: {metric}", sentence, figure_image(figure, f"training loss and validation {metric}"))
-
-
-def _confusion(run: RunFacts) -> str:
-    parts = []
-    for evaluation in run.evaluations:
-        if "confusion" not in evaluation:
+def points(runs: Sequence[RunFacts], key: str, against: str) -> list[Point]:
+    """One run's values; of several seeds the mean and standard deviation at each step that all of them measured."""
+    by_step: dict[float, list[tuple[float, float]]] = {}
+    for run in runs:
+        for row in run.metrics:
+            if all(abs(row.get(name, LARGEST)) < LARGEST for name in (key, against)):
+                by_step.setdefault(row.get("step", row[against]), []).append((row[against], row[key]))
+    found = []
+    for _, values in sorted(by_step.items()):
+        if len(values) < len(runs):
             continue
-        labels = [str(score.get("label")) for score in evaluation.get("classes", [])]
-        parts.append(heading(f"{evaluation.get('rows', '')}: accuracy {evaluation.get('accuracy', 0):.4f}"))
+        x, y = fmean(v[0] for v in values), fmean(v[1] for v in values)
+        error = stdev(v[1] for v in values) if len(values) > 1 else None
+        text = f"{short(y)}{'' if error is None else f' ± {short(error)}'} at {against} {short(x)}"
+        found.append(Point(x, y, text) if error is None else Point(x, y, text, y - error, y + error))
+    return found
+
+
+def _confusion(run: RunFacts) -> Section:
+    parts: list[Part] = []
+    for evaluation in run.evaluations:
+        if not evaluation.confusion:
+            continue
+        labels = [score.label for score in evaluation.classes]
+        parts.append(Heading(f"{evaluation.rows}: accuracy {evaluation.accuracy:.4f}"))
         if len(labels) <= MOST_CLASSES:
-            parts.append(confusion(labels, evaluation["confusion"]))
+            parts.append(Confusion(labels, evaluation.confusion))
         else:
-            parts.append(paragraph(f"{len(labels)} classes are too many to draw; these were confused most often:"))
-            parts.append(table(["true", "predicted", "rows"], _mistakes(labels, evaluation["confusion"])))
-    sentence = "Rows are the true classes, columns what the model said; the darker, the larger the share of its row."
-    return section(f"Confusion: {run.name}", sentence, *parts)
+            parts.append(Note(f"{len(labels)} classes are too many to draw; these were confused most often:"))
+            parts.append(Table(["true", "predicted", "rows"], _mistakes(labels, evaluation.confusion)))
+    sentence = "Rows are true classes, columns predicted ones; the colour is the share of the row."
+    return Section(f"Confusion: {run.name}", sentence, parts)
 
 
 def _mistakes(labels: list[str], counts: list[list[int]]) -> list[list[str]]:

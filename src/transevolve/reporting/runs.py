@@ -1,16 +1,31 @@
-"""What run folders tell: results, metrics over time, settings and evaluations. An unfinished run tells what it has."""
+"""What run folders hold: results, metrics over time, settings and evaluations; of an unfinished run, what there is."""
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..config.files import dotted, load_recipe
 from ..core.errors import UserError
-from ..core.json_files import fits, read_json
-from ..runs.results import read_results
+from ..core.json_files import read_json, read_json_lines
+from ..runs.results import Result, read_results
 
-EVALUATION = {"accuracy": float, "classes": list[dict[str, Any]], "confusion": list[list[int]]}
+SEED = "training.seed"
+DATA = ("data.path", "data.hub", "data.source")
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    label: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The part of an `*.evaluation.json` that a page shows; a translation has no classes."""
+
+    rows: str = ""
+    accuracy: float = 0.0
+    classes: list[ClassScore] = field(default_factory=list)
+    confusion: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -22,24 +37,40 @@ class RunFacts:
         metrics: The lines of metrics.jsonl.
         settings: Dotted keys of the recipe.
         evaluations: Each `*.evaluation.json`.
+        damaged: Lines of metrics.jsonl that could not be read.
     """
 
     name: str
-    result: dict[str, Any] | None
-    metrics: list[dict[str, Any]]
+    result: Result | None
+    metrics: list[dict[str, float]]
     settings: dict[str, Any]
-    evaluations: list[dict[str, Any]]
+    evaluations: list[Evaluation] = field(default_factory=list)
+    damaged: int = 0
 
     @property
     def metric(self) -> str:
-        """What the run is judged by: accuracy, bleu, or loss."""
-        if self.result and self.result.get("selected_by"):
-            return str(self.result["selected_by"])
+        """What the run is judged by: accuracy, bleu, loss ..."""
+        if self.result:
+            return self.result.selected_by
         scored = [key for row in self.metrics for key in row if key.startswith("eval_") and key != "eval_loss"]
         return scored[0].removeprefix("eval_") if scored else "loss"
 
-    def series(self, key: str, against: str) -> list[tuple[float, float]]:
-        return [(row[against], row[key]) for row in self.metrics if key in row and against in row]
+    @property
+    def task(self) -> str:
+        """The task and its data: only runs of the same task are compared."""
+        name = self.result.task if self.result else str(self.settings.get("data.task", "files"))
+        data = next((str(self.settings[key]) for key in DATA if self.settings.get(key)), "")
+        return f"{name}, {Path(data).name}" if data else name
+
+    @property
+    def seed(self) -> Any:
+        return self.result.seed if self.result else self.settings.get(SEED)
+
+    @property
+    def case(self) -> tuple[str, ...]:
+        """Everything but the seed: runs of one case repeat each other."""
+        others = (f"{key}={value}" for key, value in sorted(self.settings.items()) if key not in (SEED, "output"))
+        return (self.task, self.metric, *others)
 
 
 def find_runs(paths: list[Path]) -> list[Path]:
@@ -59,53 +90,38 @@ def find_runs(paths: list[Path]) -> list[Path]:
 
 
 def read_run(folder: Path, name: str) -> RunFacts:
-    evaluations = [_evaluation(path) for path in sorted(folder.glob("*.evaluation.json"))]
     results = folder / "results.json"
+    metrics, damaged = read_json_lines(folder / "metrics.jsonl", dict[str, float])
     return RunFacts(
         name=name,
         result=read_results(results) if results.exists() else None,
-        metrics=_lines(folder / "metrics.jsonl"),
+        metrics=metrics,
         settings=dotted(load_recipe(folder / "recipe.yaml")),
-        evaluations=evaluations,
+        evaluations=[_evaluation(path) for path in sorted(folder.glob("*.evaluation.json"))],
+        damaged=len(damaged),
     )
 
 
 def names(folders: list[Path]) -> list[str]:
-    """Last parts of the paths, or whole paths where these are not enough to tell runs apart."""
+    """Last parts of the paths, or whole paths where the last parts are not distinct."""
     short = [folder.resolve().name for folder in folders]
     return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
 
 
-def _evaluation(path: Path) -> dict[str, Any]:
-    content = read_json(path)
-    wrong = next((key for key, kind in EVALUATION.items() if key in content and not fits(content[key], kind)), None)
-    confused, classes = content.get("confusion", []), content.get("classes", [])
-    if wrong is None and not (len(confused) == len(classes) and all(len(row) == len(classes) for row in confused)):
-        wrong = "confusion"
-    if wrong is not None:
-        raise UserError(f"{path} is damaged: its {wrong!r} is not what `transevolve evaluate` writes")
-    return content
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file that a training may be writing to."""
-    rows = []
-    for line in path.read_bytes().splitlines() if path.is_file() else []:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if fits(row, dict[str, float]):
-            rows.append(row)
-    return rows
+def _evaluation(path: Path) -> Evaluation:
+    found = read_json(path, Evaluation)
+    size = len(found.classes)
+    if found.confusion and not (len(found.confusion) == size and all(len(row) == size for row in found.confusion)):
+        raise UserError(f"{path} is damaged: 'confusion' is not a square of its {size} classes")
+    return found
 
 
 def differences(runs: list[RunFacts]) -> tuple[list[str], list[list[str]]]:
-    """The settings in which runs differ, a row each."""
+    """The settings in which runs differ, one row each."""
     keys = dict.fromkeys(key for run in runs for key in run.settings if key != "output")
-    told = [[key, *(_told(run.settings.get(key)) for run in runs)] for key in keys]
-    return ["setting", *(run.name for run in runs)], [row for row in told if len(set(row[1:])) > 1]
+    rows = [[key, *(_shown(run.settings.get(key)) for run in runs)] for key in keys]
+    return ["setting", *(run.name for run in runs)], [row for row in rows if len(set(row[1:])) > 1]
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     return "—" if value is None else str(value)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..core.errors import UserError
-from ..core.json_files import fits, read_json
+from ..core.json_files import read_json
 from ..data.fingerprints import changed_files, fingerprints, located
 from ..data.options import DataOptions, Split
 from .names import DATA
@@ -27,13 +27,7 @@ class DataRecord:
     def read(cls, folder: Path) -> "DataRecord | None":
         """None for a run that has none, as those of version 0.1."""
         path = folder / DATA
-        if not path.exists():
-            return None
-        content = read_json(path)
-        directory, files = content.get("directory"), content.get("files")
-        if not isinstance(directory, str) or not fits(files, dict[str, str]):
-            raise UserError(f"{path} is damaged: remove it, and changed data will not be noticed")
-        return cls(directory, dict(files or {}))
+        return read_json(path, cls) if path.exists() else None
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1) + "\n"

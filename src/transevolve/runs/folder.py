@@ -71,7 +71,7 @@ def check_weights_index(folder: Path) -> None:
     path = folder / WEIGHTS_INDEX
     if not path.exists():
         return
-    files = read_json(path).get("weight_map")
+    files = read_json(path, dict[str, Any]).get("weight_map")
     if not isinstance(files, dict):
         raise UserError(f"{path} is damaged: it has no weight_map")
     for name in files.values():

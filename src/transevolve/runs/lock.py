@@ -9,14 +9,18 @@ from filelock import FileLock, Timeout
 
 from ..core.errors import UserError
 from ..core.files import remove_leftovers, write_atomically
-from .names import CHECKPOINTS, LOCK, OWNER
+from .names import CHECKPOINTS, LOCK, OWNER, PARTIAL
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Creates the folder if needed; if nothing was put into it, it is removed again."""
+def locked(folder: Path) -> Iterator[bool]:
+    """Yields whether the folder was locked before, so that a run in it is ours.
+
+    Creates the folder if needed; if nothing was put into it, it is left as it was.
+    """
     created = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    before = _names(folder)
     lock = FileLock(folder / LOCK, timeout=0)
     try:
         lock.acquire()
@@ -29,12 +33,12 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         remove_leftovers(folder)
         write_atomically(folder / OWNER, f"process {os.getpid()}")
-        yield
+        yield LOCK in before
     finally:
         (folder / OWNER).unlink(missing_ok=True)
         with suppress(OSError):
             (folder / CHECKPOINTS).rmdir()
-        if not holds_anything(folder):
+        if _names(folder) - {LOCK} <= before and LOCK not in before:
             (folder / LOCK).unlink(missing_ok=True)
         lock.release()
         if created:
@@ -44,7 +48,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 def holds_anything(folder: Path) -> bool:
     """Whether there is more in the folder than a training leaves that was killed before its first step."""
-    return any(path.name not in (LOCK, OWNER) for path in folder.iterdir())
+    allowed = {LOCK, OWNER} | ({CHECKPOINTS} if not _names(folder / CHECKPOINTS) - {PARTIAL} else set())
+    return bool(_names(folder) - allowed)
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 def _owner(folder: Path) -> str:

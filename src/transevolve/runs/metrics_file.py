@@ -1,6 +1,7 @@
 """`metrics.jsonl`, the record of a training."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ class MetricsFile:
     def rows(self) -> list[dict[str, Any]]:
         """Every measurement that can be read. A damaged line is skipped with a warning; a killed run may leave a
         part of a last line, which is not worth one."""
-        if not self.path.exists():
+        if not self.path.is_file():
             return []
         lines = self.path.read_bytes().splitlines()
         rows = [_row(line) for line in lines]
@@ -29,7 +30,7 @@ class MetricsFile:
 
     def forget_after(self, step: int) -> None:
         """Drops what a killed run measured after the checkpoint that is resumed."""
-        if self.path.exists():
+        if os.path.lexists(self.path):
             kept = [row for row in self.rows() if row["step"] <= step]
             write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in kept))
 

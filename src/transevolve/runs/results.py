@@ -1,15 +1,14 @@
-"""What a run leaves for people: a result with everything a reader needs to believe it, tables, and pictures."""
+"""The result of a training, with everything a reader needs to judge it."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
 from ..config.recipe import Recipe
-from ..core.errors import UserError
-from ..core.json_files import fits, read_json
+from ..core.json_files import read_json
 from ..core.machine import commit, device_name, load_average, versions
 from ..data import TextData, task_of
 
@@ -84,13 +83,9 @@ class Result:
         )
 
 
-def read_results(path: Path) -> dict[str, Any]:
-    """What a results.json holds; one line if it is not what a training writes."""
-    content = read_json(path)
-    wrong = next((n for n, kind in get_type_hints(Result).items() if n in content and not fits(content[n], kind)), None)
-    if wrong is not None:
-        raise UserError(f"{path} is damaged: its {wrong!r} is not what a training writes")
-    return content
+def read_results(path: Path) -> Result:
+    """A results.json; a UserError names the key that is not what a training writes."""
+    return read_json(path, Result)
 
 
 def machine_facts(device: torch.device) -> dict[str, str]:
@@ -122,7 +117,7 @@ def result_rows(result: Result) -> list[list[str]]:
     ]
     if result.test is not None:
         rows.append(["test", _numbers(result.test)])
-    rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s an epoch"])
+    rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s per epoch"])
     rows.append(["speed", f"{result.tokens_per_second:,.0f} tokens/s"])
     return rows
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..core.errors import UserError
 from ..core.files import remove, write_atomically
+from ..core.json_files import read_json
 from .names import CONFIG, MANIFEST, PARTIAL
 
 CHECKPOINT = re.compile(r"checkpoint-(\d+)")
@@ -34,12 +35,11 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
 def check_manifest(folder: Path) -> list[str]:
     """The files that the manifest names; raises `DamagedFolder` unless they are a model, and as they were written."""
     path = folder / MANIFEST
+    if not path.is_file():
+        raise DamagedFolder(f"{folder} has no {MANIFEST}: it was not completely written")
     try:
-        sums = json.loads(path.read_text(encoding="utf-8"))["sha256"]
-        named = {str(name): str(value) for name, value in sums.items()}
-    except FileNotFoundError:
-        raise DamagedFolder(f"{folder} has no {MANIFEST}: it was not completely written") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        named = read_json(path, dict[str, dict[str, str]])["sha256"]
+    except (UserError, KeyError):
         raise DamagedFolder(f"{path} is damaged: it is not a list of checksums") from None
     if CONFIG not in named or not any(name.endswith(".safetensors") for name in named):
         raise DamagedFolder(f"{path} is damaged: it names no model")

@@ -9,7 +9,7 @@ from ..kinds.registry import resolve
 from ..runs.data_record import require_same_data
 from ..runs.folder import load_run_recipe
 from ..runs.lock import holds_anything
-from ..runs.names import CHECKPOINTS, LOCK, MANIFEST, RECIPE, RESULTS, TENSORBOARD
+from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, RESULTS, TENSORBOARD
 from ..runs.storage import checkpoints
 
 # Settings that change no weights.
@@ -20,16 +20,19 @@ RECOGNISED = {"data.text", "data.label"}
 CHANGED_DATA = "restore the file to resume, or train again into another --output"
 
 
-def require_own_folder(folder: Path, recipe: Recipe) -> None:
-    """Refuses a folder with somebody's files, with another training, or with links that lead out of it."""
+def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
+    """Refuses a folder with somebody's files, with another training, or with links that lead out of it.
+
+    `ours` is whether a training has locked the folder before; if not, its `recipe.yaml` is not ours to replace.
+    """
     for name in (CHECKPOINTS, TENSORBOARD):
         if (folder / name).is_symlink():
             raise UserError(f"{folder / name} is a symbolic link, which a run folder must not have: remove it")
-    if not (folder / RECIPE).exists():
+    if not (folder / RECIPE).is_file():
         if holds_anything(folder):
             raise UserError(f"{folder} is not empty and not a run: choose another --output")
         return
-    if not _has_progress(folder):
+    if ours and not checkpoints(folder / CHECKPOINTS) and not (folder / MANIFEST).exists():
         return
     before = load_run_recipe(folder)
     resolve(before)
@@ -40,11 +43,6 @@ def require_own_folder(folder: Path, recipe: Recipe) -> None:
         )
     if not (folder / RESULTS).exists():
         require_same_data(folder, recipe.data, CHANGED_DATA)
-
-
-def _has_progress(folder: Path) -> bool:
-    """Whether there is anything to resume or to use; only a lock shows that `recipe.yaml` is ours to replace."""
-    return bool(checkpoints(folder / CHECKPOINTS)) or (folder / MANIFEST).exists() or not (folder / LOCK).exists()
 
 
 def differences(before: Recipe, now: Recipe) -> list[str]:

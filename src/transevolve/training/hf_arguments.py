@@ -40,7 +40,7 @@ def check_training(options: TrainingOptions) -> None:
     if options.deepspeed is not None:
         if not Path(options.deepspeed).is_file():
             raise UserError(f"training.deepspeed: no file {options.deepspeed!r}")
-        read_json(Path(options.deepspeed))
+        read_json(Path(options.deepspeed), dict[str, Any])
     if options.fsdp and distributed_processes() == 1:
         raise UserError("training.fsdp needs several processes: start with torchrun --nproc-per-node N -m transevolve")
 
@@ -97,7 +97,7 @@ def training_arguments(
         settings["fsdp"] = True
         settings["fsdp_config"] = {"version": 2, "transformer_layer_cls_to_wrap": wrapped}
     if options.deepspeed:
-        settings["deepspeed"] = {"gradient_clipping": "auto"} | read_json(Path(options.deepspeed))
+        settings["deepspeed"] = {"gradient_clipping": "auto"} | read_json(Path(options.deepspeed), dict[str, Any])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return TrainingArguments(**settings)

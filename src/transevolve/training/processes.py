@@ -32,16 +32,16 @@ def leave_processes() -> None:
 
 def decided_by_main(state: PartialState, decide: Callable[[], T]) -> T:
     """What the main process decides, in every process; a `UserError` is raised in all of them."""
-    told: list[Any] = [None, None]
+    answer: list[Any] = [None, None]
     if state.is_main_process:
         try:
-            told = [decide(), None]
+            answer = [decide(), None]
         except UserError as error:
-            told = [None, str(error)]
+            answer = [None, str(error)]
             if state.num_processes == 1:
                 raise
     if state.num_processes > 1:
-        broadcast_object_list(told)
-    if told[1] is not None:
-        raise UserError(told[1])
-    return told[0]
+        broadcast_object_list(answer)
+    if answer[1] is not None:
+        raise UserError(answer[1])
+    return answer[0]

@@ -17,6 +17,7 @@ from typing import Any
 from ..config.files import dotted, fill, find_recipe, load_recipe, recipe_yaml
 from ..config.recipe import Recipe
 from ..core.errors import UserError
+from ..core.figures import new_figure, plain, save, whole_ticks
 from ..core.files import write_atomically
 from ..core.values import read_value
 from ..core.yaml_files import read_yaml
@@ -221,30 +222,27 @@ def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> None:
     done = [outcome for outcome in outcomes if outcome.results]
     if not done:
         return
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     metric = done[0].results[0]["selected_by"]
     many = len(done) > MOST_CURVES and not sweep.grid
-    figure, axis = plt.subplots(figsize=(7, 0.3 * len(done) + 1 if many else 4.5), layout="constrained")
+    figure = new_figure(7, 0.3 * len(done) + 1 if many else 4.5)
+    axis = figure.subplots()
     if many:
         done.sort(key=lambda outcome: _validation(outcome, metric))
         for height, outcome in enumerate(done):
             scores = [result["validation"][metric] for result in outcome.results]
             axis.plot(scores, [height] * len(scores), "o", alpha=0.7)
         axis.set(xlabel=f"validation {metric}, a dot a seed", yticks=range(len(done)))
-        axis.set_yticklabels([title(outcome.settings) for outcome in done])
+        axis.set_yticklabels([plain(title(outcome.settings), 40) for outcome in done])
     else:
         key, lines = _over_grid(sweep, done, metric) if sweep.grid else ("epoch", _over_epochs(done, metric))
         for name, points in lines.items():
-            axis.plot([x for x, _ in points], [y for _, y in points], "o-", label=name)
-        axis.set(xlabel=key, ylabel=f"validation {metric}")
+            axis.plot([x for x, _ in points], [y for _, y in points], "o-", label=plain(name))
+        axis.set(xlabel=plain(key), ylabel=f"validation {metric}")
         axis.legend()
+        if not sweep.grid:
+            whole_ticks(axis)
     axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    save(figure, path, dpi=130)
 
 
 def _validation(outcome: Outcome, metric: str) -> float:
@@ -256,7 +254,7 @@ def _over_grid(sweep: Sweep, done: list[Outcome], metric: str) -> tuple[str, dic
     lines: dict[str, list[tuple[Any, float]]] = {}
     for outcome in done:
         name = title({k: value for k, value in outcome.settings.items() if k != key})
-        lines.setdefault(name, []).append((str(outcome.settings[key]), _validation(outcome, metric)))
+        lines.setdefault(name, []).append((plain(str(outcome.settings[key])), _validation(outcome, metric)))
     return key, lines
 
 

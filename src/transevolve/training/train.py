@@ -83,8 +83,8 @@ def train(recipe: Recipe, command: str) -> Result:
 
 def _take(folder: Path, recipe: Recipe, held: ExitStack) -> None:
     """Locks the folder and makes sure that it may be trained in."""
-    held.enter_context(locked(folder))
-    require_own_folder(folder, recipe)
+    ours = held.enter_context(locked(folder))
+    require_own_folder(folder, recipe, ours)
 
 
 @dataclass
@@ -260,6 +260,6 @@ def read_result(folder: Path) -> Result | None:
     """The result of a finished run; None if it is not finished, or if its model or its results are damaged."""
     try:
         check_manifest(folder)
-        return Result(**read_results(folder / RESULTS))
+        return read_results(folder / RESULTS)
     except (UserError, TypeError):
         return None

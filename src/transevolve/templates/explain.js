@@ -23,11 +23,22 @@ function ramp(stops, t) {
   const at = Math.max(0, Math.min(1, t)) * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(at));
   return `rgb(${mix(stops[i], stops[i + 1], at - i)})`;
 }
-const PLACE = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [70, 180, 90], [190, 175, 20]];
-const HEAT = [[247, 249, 252], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
-const WARM = [[252, 250, 247], [253, 208, 162], [241, 140, 60], [194, 87, 26], [110, 40, 8]];
-const CLASSES = ["#2f6db3", "#c2571a", "#2b8a57", "#8a4fae", "#b0882a", "#c0396b", "#3b8d9b", "#6b6f76"];
-const placeColour = (i) => ramp(PLACE, n > 1 ? i / (n - 1) : 0);
+const LIGHT = {
+  place: [[68, 1, 84], [59, 82, 139], [33, 145, 140], [70, 180, 90], [190, 175, 20]],
+  heat: [[247, 249, 252], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]],
+  warm: [[252, 250, 247], [253, 208, 162], [241, 140, 60], [194, 87, 26], [110, 40, 8]],
+};
+const DARK = {
+  place: [[176, 120, 220], [110, 150, 230], [60, 190, 185], [110, 215, 120], [230, 215, 70]],
+  heat: [[28, 36, 46], [28, 62, 96], [38, 104, 166], [96, 170, 232], [214, 234, 252]],
+  warm: [[34, 30, 27], [92, 50, 22], [160, 84, 32], [228, 132, 64], [255, 214, 176]],
+};
+const darkMode = matchMedia("(prefers-color-scheme: dark)");
+const palette = () => (darkMode.matches ? DARK : LIGHT);
+const onStrong = () => (darkMode.matches ? "#11161c" : "white");
+const placeColour = (i) => ramp(palette().place, n > 1 ? i / (n - 1) : 0);
+const classColour = (c) => `var(--c${c % 8})`;
+const available = (svg) => Math.max(280, svg.parentElement.clientWidth - 2 * parseFloat(getComputedStyle(svg.parentElement).paddingLeft));
 const percent = (p) => `${(100 * p).toFixed(p < 0.0995 ? 1 : 0)} %`;
 const large = (f) => (f < 9.95 ? f.toFixed(1) : f.toFixed(0));
 const times = (f) => (f < 0.95 ? `×1/${large(1 / f)}` : `×${large(f)}`);
@@ -38,48 +49,51 @@ const acting = () => Math.max(1, current());
 const matrix = (l, h) => (i, j) => attention[(((l - 1) * H + h) * n + i) * n + j] / 65535;
 
 function showReadout() {
-  const svg = $("readout"), left = 54, right = 790, top = 14, bottom = 252;
+  const svg = $("readout"), W = available(svg), left = 56, right = W - 22, top = 10, bottom = 230;
   svg.replaceChildren();
+  svg.setAttribute("viewBox", `0 0 ${W} ${bottom + 50}`);
   const x = (k) => left + (right - left) * (k / D), y = (p) => bottom - (bottom - top) * p;
   for (const p of [0, 0.25, 0.5, 0.75, 1]) {
-    draw(svg, "line", { x1: left, x2: right, y1: y(p), y2: y(p), stroke: "#e6ebf0" });
-    draw(svg, "text", { x: left - 8, y: y(p) + 4, "text-anchor": "end", "font-size": 12, class: "soft" }, `${100 * p} %`);
+    draw(svg, "line", { x1: left, x2: right, y1: y(p), y2: y(p), class: "grid" });
+    draw(svg, "text", { x: left - 8, y: y(p) + 4, "text-anchor": "end", class: "soft" }, `${100 * p} %`);
   }
-  draw(svg, "line", { x1: x(state.time), x2: x(state.time), y1: top, y2: bottom, stroke: "#c2571a", "stroke-dasharray": "4 3" });
+  draw(svg, "line", { x1: x(state.time), x2: x(state.time), y1: top, y2: bottom, style: "stroke:var(--accent)", "stroke-dasharray": "4 3" });
+  const every = Math.ceil((D + 1) / Math.max(2, Math.floor((right - left) / 44)));
   for (let k = 0; k <= D; k++) {
-    draw(svg, "text", { x: x(k), y: bottom + 20, "text-anchor": "middle", "font-size": 12, class: "soft" }, depthName(k));
+    if (k % every === 0 || k === D) draw(svg, "text", { x: x(k), y: bottom + 20, "text-anchor": "middle", class: "soft" }, depthName(k));
   }
-  draw(svg, "text", { x: (left + right) / 2, y: bottom + 42, "text-anchor": "middle", "font-size": 12, class: "soft" }, "after depth");
-  const ends = data.labels.map((_, c) => ({ c, y: y(data.readout[D][c]) })).sort((a, b) => a.y - b.y);
-  const least = 18, lowest = bottom + 8;
-  ends.forEach((end, i) => { end.y = i ? Math.max(end.y, ends[i - 1].y + least) : end.y; });
-  for (let i = ends.length - 1; i >= 0; i--) {
-    ends[i].y = Math.min(ends[i].y, i + 1 < ends.length ? ends[i + 1].y - least : lowest);
-  }
-  for (const end of ends) {
-    const colour = CLASSES[end.c % CLASSES.length], row = data.readout.map((p) => p[end.c]);
-    draw(svg, "polyline", { points: row.map((p, k) => `${x(k)},${y(p)}`).join(" "), fill: "none", stroke: colour, "stroke-width": 2.5 });
-    row.forEach((p, k) => draw(svg, "circle", { cx: x(k), cy: y(p), r: k === current() ? 5.5 : 3, fill: colour }));
-    const shown = draw(svg, "text", { x: right + 12, y: end.y + 4, "font-size": 14 }, `${data.labels[end.c]} ${percent(row[current()])}`);
-    shown.style.fill = colour;
-  }
+  draw(svg, "text", { x: (left + right) / 2, y: bottom + 42, "text-anchor": "middle", class: "soft" }, "after depth");
   for (let k = 0; k <= D; k++) {
     const half = (right - left) / D / 2;
     const area = draw(svg, "rect", { x: x(k) - half, y: top, width: 2 * half, height: bottom - top + 30, fill: "transparent", style: "cursor:pointer" });
     area.addEventListener("click", () => { stop(); go(k); });
   }
-  const now = data.readout[current()], best = now.indexOf(Math.max(...now));
+  const now = data.readout[current()], best = now.indexOf(Math.max(...now)), order = [...now.keys()].sort((a, b) => now[b] - now[a]);
+  for (const c of order.slice().reverse()) {
+    const row = data.readout.map((p) => p[c]), colour = `--c:${classColour(c)}`;
+    draw(svg, "polyline", { points: row.map((p, k) => `${x(k)},${y(p)}`).join(" "), class: "line", style: colour });
+    row.forEach((p, k) => {
+      const dot = draw(svg, "circle", { cx: x(k), cy: y(p), r: k === current() ? 5.5 : 3.5, class: "dot", style: colour });
+      draw(dot, "title", {}, `${data.labels[c]}, ${k === 0 ? "at the start" : `after depth ${depthName(k)}`}: ${percent(p)}`);
+    });
+  }
+  $("classes").replaceChildren(...order.map((c) => {
+    const item = document.createElement("li");
+    item.textContent = `● ${data.labels[c]} ${percent(now[c])}`;
+    item.style.color = classColour(c);
+    return item;
+  }));
   const when = current() === 0 ? "Before the first depth" : `After depth ${depthName(current())}`;
   $("said").textContent = `The last norm and the classifier, applied to the tokens as they are at each depth. ${when} it would say ` +
     `${data.labels[best]} (${percent(now[best])}).${data.left_out}`;
 }
 
 function showParticles() {
-  const svg = $("particles"), W = 980, edge = 46, { points, sentence } = data.views[state.view];
+  const svg = $("particles"), W = available(svg), edge = Math.min(46, W / 12), { points, sentence } = data.views[state.view];
   svg.replaceChildren();
   const all = points.flat(), xs = all.map((p) => p[0]), ys = all.map((p) => p[1]);
   const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const scale = Math.min((W - 2 * edge - 60) / (x1 - x0 || 1), (620 - 2 * edge) / (y1 - y0 || 1));
+  const scale = Math.min((W - 2 * edge - Math.min(60, W / 8)) / (x1 - x0 || 1), (620 - 2 * edge) / (y1 - y0 || 1));
   const Y = Math.max(320, (y1 - y0) * scale + 2 * edge);
   svg.setAttribute("viewBox", `0 0 ${W} ${Y}`);
   $("projection").textContent = sentence;
@@ -92,16 +106,16 @@ function showParticles() {
     const here = [from[0] + (to[0] - from[0]) * part, from[1] + (to[1] - from[1]) * part];
     const dim = state.token !== null && state.token !== i;
     const line = (corners, attributes) => draw(svg, "polyline", { points: corners.join(" "), fill: "none", ...attributes });
-    line(path, { stroke: "#e9edf2", "stroke-width": 1 });
+    line(path, { class: "track", "stroke-width": 1 });
     line([...path.slice(0, whole + 1), here], { stroke: placeColour(i), "stroke-width": state.token === i ? 3 : 1.6, opacity: dim ? 0.12 : 0.55 });
-    draw(svg, "circle", { cx: path[0][0], cy: path[0][1], r: 3, fill: "white", stroke: placeColour(i), opacity: dim ? 0.2 : 1 });
+    draw(svg, "circle", { cx: path[0][0], cy: path[0][1], r: 3, style: "fill:var(--paper)", stroke: placeColour(i), opacity: dim ? 0.2 : 1 });
     for (const p of path.slice(1, whole + 1)) draw(svg, "circle", { cx: p[0], cy: p[1], r: 2, fill: placeColour(i), opacity: dim ? 0.1 : 0.6 });
     dots.push({ i, here, dim });
   }
   dots.sort((a, b) => (b.i === state.token) - (a.i === state.token));
   for (const { i, here } of dots) taken.push([here[0] - 6, here[1] - 6, here[0] + 6, here[1] + 6, i]);
   for (const { i, here, dim } of dots) {
-    const dot = draw(svg, "circle", { cx: here[0], cy: here[1], r: state.token === i ? 8 : 6, fill: placeColour(i), stroke: "white", "stroke-width": 1.5, opacity: dim ? 0.25 : 1, style: "cursor:pointer" });
+    const dot = draw(svg, "circle", { cx: here[0], cy: here[1], r: state.token === i ? 8 : 6, fill: placeColour(i), "stroke-width": 1.5, opacity: dim ? 0.25 : 1, style: "cursor:pointer;stroke:var(--paper)" });
     draw(dot, "title", {}, data.tokens[i]);
     watch(dot, i);
     const width = 8 * data.tokens[i].length + 4;
@@ -109,10 +123,10 @@ function showParticles() {
     const free = places.map(([dx, dy, anchor]) => {
       const x = here[0] + dx - (anchor === "end" ? width : anchor === "middle" ? width / 2 : 0), y = here[1] + dy;
       return { dx, dy, anchor, box: [x, y - 13, x + width, y + 3, i] };
-    }).find(({ box }) => taken.every((t) => t[4] === i || box[2] < t[0] || box[0] > t[2] || box[3] < t[1] || box[1] > t[3]));
+    }).find(({ box }) => box[0] > 0 && box[2] < W && taken.every((t) => t[4] === i || box[2] < t[0] || box[0] > t[2] || box[3] < t[1] || box[1] > t[3]));
     if (free === undefined || dim) continue;
     taken.push([...free.box.slice(0, 4), -1]);
-    draw(svg, "text", { x: here[0] + free.dx, y: here[1] + free.dy, "text-anchor": free.anchor, "font-size": 14, "pointer-events": "none" }, data.tokens[i]);
+    draw(svg, "text", { x: here[0] + free.dx, y: here[1] + free.dy, "text-anchor": free.anchor, "pointer-events": "none" }, data.tokens[i]);
   }
 }
 
@@ -125,31 +139,31 @@ function showAttention() {
   svg.setAttribute("width", W);
   const value = matrix(l, h), drift = data.drift.map((depth) => depth[h]);
   const reach = Math.max(Math.log(1.5), ...drift.flat().map(Math.abs)), top = data.largest[h];
-  draw(svg, "line", { x1: side, x2: side + size, y1: middle, y2: middle, stroke: "#8a97a5" });
+  draw(svg, "line", { x1: side, x2: side + size, y1: middle, y2: middle, style: "stroke:var(--soft)" });
   for (const [b, y] of [[reach, middle - bars / 2], [0, middle], [-reach, middle + bars / 2]]) {
-    draw(svg, "text", { x: side - 10, y: y + 4, "text-anchor": "end", "font-size": 12, class: "soft" }, times(Math.exp(b)));
+    draw(svg, "text", { x: side - 10, y: y + 4, "text-anchor": "end", class: "soft" }, times(Math.exp(b)));
   }
-  draw(svg, "text", { x: side + size + 12, y: middle - 6, "font-size": 12, class: "soft" }, "drift of");
-  draw(svg, "text", { x: side + size + 12, y: middle + 10, "font-size": 12, class: "soft" }, "each key");
+  draw(svg, "text", { x: side + size + 12, y: middle - 6, class: "soft" }, "drift of");
+  draw(svg, "text", { x: side + size + 12, y: middle + 10, class: "soft" }, "each key");
   for (let j = 0; j < n; j++) {
     const b = drift[l - 1][j], long = (Math.abs(b) / reach) * (bars / 2);
-    const bar = draw(svg, "rect", { x: side + j * cell + cell * 0.18, width: cell * 0.64, y: b > 0 ? middle - long : middle, height: Math.max(0.5, long), fill: b > 0 ? "#c2571a" : "#7d93ab" });
+    const bar = draw(svg, "rect", { x: side + j * cell + cell * 0.18, width: cell * 0.64, y: b > 0 ? middle - long : middle, height: Math.max(0.5, long), style: `fill:var(${b > 0 ? "--c1" : "--c7"})` });
     draw(bar, "title", {}, `${data.tokens[j]}: ${times(Math.exp(b))}`);
     const x = side + (j + 0.5) * cell, y = bars + headroom + 12;
-    draw(svg, "text", { x, y, "font-size": font, transform: `rotate(-60 ${x} ${y})`, "font-weight": state.token === j ? 700 : 400 }, clipped(data.tokens[j]));
+    draw(svg, "text", { x, y, style: `font-size:${font}px`, transform: `rotate(-60 ${x} ${y})`, "font-weight": state.token === j ? 700 : 400 }, clipped(data.tokens[j]));
   }
   for (let i = 0; i < n; i++) {
     const y = bars + headroom + 18 + i * cell;
-    draw(svg, "text", { x: side - 8, y: y + cell * 0.7, "text-anchor": "end", "font-size": font, "font-weight": state.token === i ? 700 : 400 }, clipped(data.tokens[i]));
+    draw(svg, "text", { x: side - 8, y: y + cell * 0.7, "text-anchor": "end", style: `font-size:${font}px`, "font-weight": state.token === i ? 700 : 400 }, clipped(data.tokens[i]));
     for (let j = 0; j < n; j++) {
       const p = value(i, j);
-      const square = draw(svg, "rect", { x: side + j * cell, y, width: cell - 1, height: cell - 1, fill: ramp(HEAT, p / top) });
-      draw(square, "title", {}, `${data.tokens[i]} looks at ${data.tokens[j]}: ${percent(p)}`);
+      const square = draw(svg, "rect", { x: side + j * cell, y, width: cell - 1, height: cell - 1, fill: ramp(palette().heat, p / top) });
+      draw(square, "title", {}, `${data.tokens[i]} attends to ${data.tokens[j]}: ${percent(p)}`);
     }
   }
-  for (let k = 0; k <= 40; k++) draw(svg, "rect", { x: side + size + 14, y: bars + headroom + 18 + (40 - k) * 3, width: 14, height: 3.3, fill: ramp(HEAT, k / 40) });
-  draw(svg, "text", { x: side + size + 34, y: bars + headroom + 26, "font-size": 12, class: "soft" }, percent(top));
-  draw(svg, "text", { x: side + size + 34, y: bars + headroom + 142, "font-size": 12, class: "soft" }, "0 %");
+  for (let k = 0; k <= 40; k++) draw(svg, "rect", { x: side + size + 14, y: bars + headroom + 18 + (40 - k) * 3, width: 14, height: 3.3, fill: ramp(palette().heat, k / 40) });
+  draw(svg, "text", { x: side + size + 34, y: bars + headroom + 26, class: "soft" }, percent(top));
+  draw(svg, "text", { x: side + size + 34, y: bars + headroom + 142, class: "soft" }, "0 %");
   let most = 0, sums = [];
   for (let j = 0; j < n; j++) {
     let sum = 0;
@@ -159,7 +173,7 @@ function showAttention() {
   }
   const moved = data.evolves ? ` The bars above are the drift: what depth ${depthName(l)} multiplies each column by, before rows sum to one again.` : "";
   $("looked").textContent = `Row by row, how the token on the left spreads its attention over the text, at depth ${depthName(l)} in head ${h + 1}: ` +
-    `the darker, the more. Most goes to “${data.tokens[most]}” (${percent(sums[most])} of all).${moved}`;
+    `the stronger the colour, the more. Most goes to “${data.tokens[most]}” (${percent(sums[most])} of all).${moved}`;
 }
 
 const clipped = (token) => (token.length > 11 ? `${token.slice(0, 10)}…` : token);
@@ -170,15 +184,15 @@ function showDrift() {
   svg.setAttribute("viewBox", `0 0 ${left + H * cell + 20} ${top + D * tall + 16}`);
   svg.setAttribute("width", left + H * cell + 20);
   const largest = Math.max(...data.strength.flat(), 1e-9);
-  for (let h = 0; h < H; h++) draw(svg, "text", { x: left + (h + 0.5) * cell, y: top - 10, "text-anchor": "middle", "font-size": 12, class: "soft" }, `head ${h + 1}`);
+  for (let h = 0; h < H; h++) draw(svg, "text", { x: left + (h + 0.5) * cell, y: top - 10, "text-anchor": "middle", class: "soft" }, `head ${h + 1}`);
   for (let l = 1; l <= D; l++) {
-    draw(svg, "text", { x: left - 10, y: top + (l - 0.5) * tall + 4, "text-anchor": "end", "font-size": 12, class: "soft" }, `depth ${depthName(l)}`);
+    draw(svg, "text", { x: left - 10, y: top + (l - 0.5) * tall + 4, "text-anchor": "end", class: "soft" }, `depth ${depthName(l)}`);
     for (let h = 0; h < H; h++) {
       const strength = data.strength[l - 1][h], chosen = l === acting() && h === state.head;
-      const box = draw(svg, "rect", { x: left + h * cell + 2, y: top + (l - 1) * tall + 2, width: cell - 4, height: tall - 4, rx: 4, fill: ramp(WARM, strength / largest), stroke: chosen ? "#1d2733" : "none", "stroke-width": 2.5, style: "cursor:pointer" });
+      const box = draw(svg, "rect", { x: left + h * cell + 2, y: top + (l - 1) * tall + 2, width: cell - 4, height: tall - 4, rx: 4, fill: ramp(palette().warm, strength / largest), "stroke-width": 2.5, style: `cursor:pointer;stroke:${chosen ? "var(--ink)" : "none"}` });
       box.addEventListener("click", () => { stop(); state.head = h; go(l); });
-      const label = draw(svg, "text", { x: left + (h + 0.5) * cell, y: top + (l - 0.5) * tall + 5, "text-anchor": "middle", "font-size": 13, "pointer-events": "none" }, times(Math.exp(strength)));
-      if (strength > 0.6 * largest) label.style.fill = "white";
+      const label = draw(svg, "text", { x: left + (h + 0.5) * cell, y: top + (l - 0.5) * tall + 5, "text-anchor": "middle", "pointer-events": "none" }, times(Math.exp(strength)));
+      if (strength > 0.6 * largest) label.style.fill = onStrong();
     }
   }
 }
@@ -238,4 +252,10 @@ data.views.forEach(({ name }, v) => {
 $("depth").max = D;
 $("depth").addEventListener("input", () => { stop(); go(Number($("depth").value)); });
 $("play").addEventListener("click", play);
+function recolour() {
+  [...$("tokens").children].forEach((chip, i) => { chip.style.borderColor = placeColour(i); });
+  show();
+}
+darkMode.addEventListener("change", recolour);
+addEventListener("resize", show);
 show();

@@ -1,4 +1,4 @@
-"""One call of the command, in this process or in one of its own, and whether it ended as commands must end."""
+"""One call of the program, in this process or in a process of its own, and a check of how it ended."""
 
 import contextlib
 import faulthandler
@@ -21,7 +21,7 @@ from transevolve.core.errors import UserError
 
 SECONDS = 180
 CAUGHT = "--debug shows where"
-LEFTOVERS = ("**/.*.part", "**/.partial*")
+LEFTOVERS = ("**/.transevolve-*.tmp", "**/.partial*")
 
 
 class Unacceptable(AssertionError):
@@ -34,12 +34,12 @@ class TooLong(BaseException):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command gave back; `told` is its one line of error, None if it succeeded."""
+    """What a command returned; `message` is its one line of error, None if it succeeded."""
 
     code: int
     out: str
     err: str
-    told: str | None
+    message: str | None
 
     @property
     def lines(self) -> list[str]:
@@ -54,15 +54,15 @@ def call(arguments: list[str], stdin: bytes = b"") -> Answer:
     """The command in this process. Raises `Unacceptable` unless it succeeds or fails as it should."""
     out, err = _writable("strict"), _writable("backslashreplace")
     caught: list[Exception] = []
-    told_in_one_line = cli.one_line
+    one_line = cli.one_line
 
     def remembered(error: Exception) -> str:
         caught.append(error)
-        return told_in_one_line(error)
+        return one_line(error)
 
-    given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    standard_input = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
     with (
-        _replaced(sys, "stdin", given),
+        _replaced(sys, "stdin", standard_input),
         _replaced(sys, "stdout", out),
         _replaced(sys, "stderr", err),
         _replaced(cli, "one_line", remembered),
@@ -98,10 +98,10 @@ def judged(code: int, out: str, err: str) -> Answer:
         return Answer(code, out, err, None)
     if code != 2 or len(errors) != 1 or not err.endswith(f"{errors[0]}\n"):
         raise Unacceptable(f"exit code {code} with {len(errors)} lines of error: {err[-2000:]}")
-    told = errors[0].removeprefix("transevolve: error: ")
-    if CAUGHT in told:
-        raise Unacceptable(f"an error that nobody foresaw: {told}")
-    return Answer(code, out, err, told)
+    message = errors[0].removeprefix("transevolve: error: ")
+    if CAUGHT in message:
+        raise Unacceptable(f"an unexpected error: {message}")
+    return Answer(code, out, err, message)
 
 
 def empty_folder() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hardening.door import call
-from hardening.nonsense import BOMB, DEEP, MERGED
+from hardening.bad_values import BOMB, DEEP, MERGED
+from hardening.program import call
 from hardening.runs import TINY, Runs
 from transevolve.runs.storage import MANIFEST, write_manifest
 
@@ -30,10 +31,10 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize(("content", "told"), RECIPES.values(), ids=RECIPES)
-def test_recipes(content, told, sandbox):
+@pytest.mark.parametrize(("content", "message"), RECIPES.values(), ids=RECIPES)
+def test_recipes(content, message, sandbox):
     Path("r.yaml").write_text(content)
-    assert told in (call(["train", "r.yaml", "--data.path=nowhere", "--output=out"]).told or "")
+    assert message in (call(["train", "r.yaml", "--data.path=nowhere", "--output=out"]).message or "")
     assert not Path("out").exists()
 
 
@@ -45,15 +46,15 @@ def test_a_mistake_in_the_data_does_not_take_the_folder(runs, sandbox):
 
 
 def test_an_argument_of_nothing(sandbox):
-    assert "unexpected argument ''" in (call(["systems", ""]).told or "")
+    assert "unexpected argument ''" in (call(["systems", ""]).message or "")
 
 
 def test_a_sweep_of_failures_ends_in_one_line(sandbox, monkeypatch):
     monkeypatch.setattr("transevolve.training.sweep.train_case", lambda *args: "no luck")
     Path("s.yaml").write_text("recipe: demo\nrows: [{training.epochs: 1}]\n")
-    assert call(["sweep", "s.yaml", "--output=out"]).told == "no case could be trained; the first one: no luck"
+    assert call(["sweep", "s.yaml", "--output=out"]).message == "no case could be trained; the first one: no luck"
     Path("s.yaml").write_text("recipe: demo\n1: 2\n")
-    assert "unknown key 1" in (call(["sweep", "s.yaml"]).told or "")
+    assert "unknown key 1" in (call(["sweep", "s.yaml"]).message or "")
 
 
 def test_a_byte_order_mark_is_no_text(runs, sandbox):
@@ -67,7 +68,7 @@ def test_as_many_lines_as_asked_for(runs, sandbox):
 
 def test_a_closed_input(runs, sandbox, monkeypatch):
     monkeypatch.setattr(io, "TextIOWrapper", _closed_input(io.TextIOWrapper))
-    assert "standard input is closed" in (call(["predict", str(runs.words)]).told or "")
+    assert "standard input is closed" in (call(["predict", str(runs.words)]).message or "")
 
 
 def _closed_input(wrapper: type):
@@ -81,7 +82,7 @@ def test_a_damaged_page_of_parquet(runs, sandbox):
     pq.write_table(pa.table({"text": [f"{i} {i}" for i in range(99)]}), "d.parquet", compression="snappy")
     content = Path("d.parquet").read_bytes()
     Path("d.parquet").write_bytes(content[:30] + bytes(40) + content[70:])
-    assert "damaged" in (call(["predict", str(runs.words), "--file=d.parquet"]).told or "")
+    assert "damaged" in (call(["predict", str(runs.words), "--file=d.parquet"]).message or "")
 
 
 def retyped(origin: Path, file: str, **values) -> None:
@@ -123,3 +124,62 @@ def test_an_evaluation_that_fails_leaves_no_folder(runs, sandbox):
     Path("d.csv").write_text("comment,verdict\nx,unheard-of\n")
     assert call(["evaluate", str(runs.words), "--file=d.csv", "--output=out"]).code == 2
     assert not Path("out").exists()
+
+
+PLANTED = [
+    "explain.html",
+    "explain.png",
+    "evolution-error.png",
+    "evolution-error.json",
+    "validation.evaluation.json",
+    "validation.confusion.png",
+]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", "run", "great film"],
+        ["explain", "run", "--error", "great film"],
+        ["evaluate", "run", "--split", "validation"],
+        ["report", "run", "--output", "run/report.html"],
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_planted_links_are_not_followed(words, runs: Runs, sandbox):
+    shutil.copytree(runs.words, "run")
+    Path("precious").write_text("mine")
+    for name in [*PLANTED, "report.html"]:
+        for link in (Path("run", name), Path("run", f".{name}.part")):
+            link.unlink(missing_ok=True)
+            link.symlink_to(Path("precious").resolve())
+    assert call(words).code in (0, 2)
+    assert Path("precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["results.json", "manifest.json", "validation.evaluation.json", "metrics.jsonl"])
+def test_a_pipe_in_a_run_folder_does_not_hang(name, runs: Runs, sandbox):
+    shutil.copytree(runs.words, "run")
+    Path("run", name).unlink()
+    os.mkfifo(Path("run", name))
+    for words in (["report", "run", "--output=out.html"], ["export", "run", "--format=hf", "--output=out"]):
+        call(words)
+
+
+def test_a_column_that_a_file_of_lines_does_not_have(runs: Runs, sandbox):
+    Path("t.dat").write_text("text,label\ngreat,yes\n")
+    answer = call(["predict", str(runs.words), "--file=t.dat", "--column=nonexistent"])
+    assert "t.dat: has no column 'nonexistent'" in (answer.message or "")
+
+
+def test_a_label_that_no_file_can_hold(sandbox):
+    Path("d.jsonl").write_text('{"text": "a", "label": "x"}\n{"text": "b", "label": "\\ud800"}\n' * 20)
+    answer = call(["train", "--data.path=d.jsonl", *TINY, "--output=out"])
+    assert "d.jsonl, line 2: the label 'label' holds '\\ud800'" in (answer.message or "")
+    assert not Path("out").exists()
+
+
+def test_mathematics_in_a_file_name(runs: Runs, sandbox):
+    shutil.copy(runs.table, "price$^$.csv")
+    assert call(["evaluate", str(runs.words), "--file=price$^$.csv", "--output=out"]).code == 0
+    assert call(["train", "--data.path=price$^$.csv", *TINY, "--output=run"]).code == 0

@@ -1,4 +1,4 @@
-"""Files that would run something if they were loaded carelessly: nothing runs, at any door."""
+"""Files that would run something if they were loaded carelessly: no command runs anything."""
 
 import json
 import pickle
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hardening.door import call
+from hardening.program import call
 from hardening.runs import TINY, Runs
 from transevolve.runs.storage import MANIFEST, checkpoints, write_manifest
 
 MARKER = "it-ran"
-# Files that the Trainer or the hub's loaders look for, and that a run need not have: they do not stop any door.
+# Files that the Trainer or the hub's loaders look for, and that a run need not have: no command refuses them.
 BESIDE = ["training_args.bin", "pytorch_model.bin", "adapter_model.bin", "scaler.pt", "vocab.txt", "results.json"]
 RESUMED = ["optimizer.pt", "scheduler.pt", "rng_state.pth"]
 LOADED = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json", "recipe.yaml"]
@@ -37,7 +37,7 @@ class Evil:
 
 
 @pytest.fixture
-def doors(runs: Runs) -> list[list[str]]:
+def commands(runs: Runs) -> list[list[str]]:
     more = ["--training.save_steps=1", "--training.keep=3", "--data.vocab_size=200"]
     return [
         ["predict", "run", "great film"],
@@ -66,8 +66,8 @@ def sum_again(folder: Path) -> None:
     write_manifest(folder, [name for name in names if (folder / name).is_file()])
 
 
-def nothing_ran(doors: list[list[str]]) -> None:
-    for words in doors:
+def nothing_ran(commands: list[list[str]]) -> None:
+    for words in commands:
         call(words)
         assert not Path(MARKER).exists(), words
 
@@ -85,40 +85,40 @@ def plant(folders: list[Path], *names: str) -> None:
         sum_again(folder)
 
 
-def test_pickles_beside(runs, doors, sandbox):
+def test_pickles_beside(runs, commands, sandbox):
     plant(fresh(runs.words), *BESIDE)
-    nothing_ran(doors)
+    nothing_ran(commands)
 
 
-def test_pickles_instead_of_weights(runs, doors, sandbox):
+def test_pickles_instead_of_weights(runs, commands, sandbox):
     folders = fresh(runs.words)
     for folder in folders:
         (folder / "model.safetensors").unlink()
     plant(folders, "pytorch_model.bin")
-    nothing_ran(doors)
+    nothing_ran(commands)
 
 
 @pytest.mark.parametrize("name", RESUMED)
-def test_pickles_to_go_on_from(name, runs, doors, sandbox):
+def test_pickles_to_resume_from(name, runs, commands, sandbox):
     plant(fresh(runs.words), name)
-    nothing_ran([words for words in doors if words[0] == "train"])
+    nothing_ran([words for words in commands if words[0] == "train"])
 
 
 @pytest.mark.parametrize("name", LOADED)
-def test_pickles_to_load(name, runs, doors, sandbox):
+def test_pickles_to_load(name, runs, commands, sandbox):
     plant(fresh(runs.words), name)
-    nothing_ran(doors)
+    nothing_ran(commands)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*BESIDE, *RESUMED])
-def test_pickles_one_by_one(name, runs, doors, sandbox):
+def test_pickles_one_by_one(name, runs, commands, sandbox):
     plant(fresh(runs.words), name)
-    nothing_ran(doors)
+    nothing_ran(commands)
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-def test_remote_code(file, runs, doors, sandbox):
+def test_remote_code(file, runs, commands, sandbox):
     for folder in fresh(runs.words):
         path = folder / file
         content = json.loads(path.read_text())
@@ -126,15 +126,15 @@ def test_remote_code(file, runs, doors, sandbox):
         path.write_text(json.dumps(content))
         (folder / "evil.py").write_text(CODE)
         sum_again(folder)
-    nothing_ran(doors)
+    nothing_ran(commands)
 
 
 @pytest.mark.parametrize("written", YAML)
-def test_recipes(written, runs, doors, sandbox):
+def test_recipes(written, runs, commands, sandbox):
     (folder, *_) = fresh(runs.words)
     path = folder / "recipe.yaml"
     path.write_text(path.read_text().replace("seed: 0", f"seed: {written}"))
     sum_again(folder)
     Path("sweep.yaml").write_text(f"recipe: {written}\nseeds: {written}\n")
     nothing_ran([["sweep", "sweep.yaml"], ["recipes", "run/recipe.yaml"], ["train", f"--training.seed={written}"]])
-    nothing_ran([words for words in doors if words[0] in ("train", "evaluate", "export", "report")])
+    nothing_ran([words for words in commands if words[0] in ("train", "evaluate", "export", "report")])

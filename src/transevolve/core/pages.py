@@ -1,0 +1,32 @@
+"""Web pages that need no network: Jinja2 templates that escape every value, and one style sheet."""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+PACKAGE, FOLDER = "transevolve", "templates"
+
+
+def render(template: str, **values: Any) -> str:
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(PACKAGE, FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["asset"] = _asset
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
+    return environment
+
+
+def _asset(name: str) -> str:
+    """A style sheet or script of the package; templates insert it unescaped, as {{ asset(name)|safe }}."""
+    return files(PACKAGE).joinpath(FOLDER, name).read_text(encoding="utf-8")

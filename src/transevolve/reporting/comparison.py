@@ -1,0 +1,103 @@
+"""Runs as cases that repeat over seeds, the error of a score, and whether one case is better than another."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from ..kinds.registry import higher_is_better
+from .axes import LARGEST
+from .runs import RunFacts
+
+PROPORTIONS = ("accuracy",)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean and its error; the error is None where nothing tells it."""
+
+    value: float
+    error: float | None
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f}" if self.error is None else f"{self.value:.4f} ± {self.error:.4f}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Runs that differ in nothing but their seed."""
+
+    runs: list[RunFacts]
+
+    @property
+    def name(self) -> str:
+        names = [run.name for run in self.runs]
+        return names[0] if len(names) == 1 else f"{_common(names)} ({len(names)} seeds)"
+
+    @property
+    def task(self) -> str:
+        return self.runs[0].task
+
+    @property
+    def metric(self) -> str:
+        return self.runs[0].metric
+
+    def score(self, split: str) -> Score | None:
+        """Over seeds the standard deviation; of one run the binomial error, if its metric is a share of rows."""
+        values = [value for run in self.runs if (value := run_score(run, split)) is not None]
+        if not values:
+            return None
+        if len(values) > 1:
+            return Score(fmean(values), stdev(values))
+        rows = split_rows(self.runs[0], split) if self.metric in PROPORTIONS else None
+        within = rows and 0 <= values[0] <= 1
+        return Score(values[0], math.sqrt(values[0] * (1 - values[0]) / rows) if rows and within else None)
+
+
+def _common(names: list[str]) -> str:
+    """What the names share at their start, without a dangling "-seed"."""
+    first, last = min(names), max(names)
+    length = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return first[:length].rstrip("-_. 0123456789").removesuffix("seed").rstrip("-_. ") or names[0]
+
+
+def cases(runs: Sequence[RunFacts]) -> list[Case]:
+    """Runs of one case with different seeds together; a seed that was run again is a case of its own."""
+    found: dict[tuple, list[RunFacts]] = {}
+    for run in runs:
+        again = sum(other.seed == run.seed for group in found.values() for other in group if other.case == run.case)
+        found.setdefault((run.case, again), []).append(run)
+    return [Case(group) for group in found.values()]
+
+
+def run_score(run: RunFacts, split: str) -> float | None:
+    scores = (run.result.validation if split == "validation" else run.result.test) if run.result else None
+    value = (scores or {}).get(run.metric)
+    return value if value is not None and abs(value) < LARGEST else None
+
+
+def split_rows(run: RunFacts, split: str) -> int | None:
+    splits = run.result.data.get("splits") if run.result else None
+    part = splits.get(split) if isinstance(splits, dict) else None
+    rows = part.get("rows") if isinstance(part, dict) else None
+    return rows if isinstance(rows, int) and rows > 0 else None
+
+
+def best(found: Sequence[Case], split: str) -> set[int]:
+    """Cases that lead all others of their task and metric by more than the errors of both."""
+    leaders = set()
+    groups: dict[tuple[str, str], list[tuple[int, Score]]] = {}
+    for number, case in enumerate(found):
+        score = case.score(split)
+        if score is not None:
+            groups.setdefault((case.task, case.metric), []).append((number, score))
+    for (_, metric), scored in groups.items():
+        ranked = sorted(scored, key=lambda item: item[1].value, reverse=higher_is_better(metric))
+        if len(ranked) > 1 and all(_exceeds(ranked[0][1], other) for _, other in ranked[1:]):
+            leaders.add(ranked[0][0])
+    return leaders
+
+
+def _exceeds(a: Score, b: Score) -> bool:
+    """Whether the difference is larger than its error; without an error nothing is claimed."""
+    return a.error is not None and b.error is not None and abs(a.value - b.value) > math.hypot(a.error, b.error)

@@ -1,0 +1,123 @@
+"""Kills at the worst moments: every run ends, to the last bit, as the one that was not killed.
+
+`TRANSEVOLVE_KILLS` is the number of kills; 200 are the full campaign.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from campaigns.attempts import Ended, attempt, outcome, window
+from training_support import training_of, weights, write_csv
+
+pytestmark = pytest.mark.slow
+KILLS = int(os.environ.get("TRANSEVOLVE_KILLS", "20"))
+SETTINGS = {
+    "validation after a checkpoint": ["--training.save_steps=2", "--training.epochs=3"],
+    "one checkpoint kept": ["--training.save_steps=1", "--training.keep=1", "--training.epochs=2"],
+    "a checkpoint an epoch": ["--training.epochs=3", "--training.patience=1"],
+    "validation between": ["--training.eval_steps=3", "--training.save_steps=2", "--training.max_steps=7"],
+}
+MOST_IN_A_ROW = 8
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory) -> Path:
+    return write_csv(tmp_path_factory.mktemp("data") / "reviews.csv", rows=60)
+
+
+def require_done(ended: Ended) -> None:
+    assert ended.code == 0, ended.output
+
+
+def chain(draw: random.Random, arguments: list[str], watched: Path, most: int) -> Counter:
+    """Kills a command again and again, then lets it finish; returns the moments it was killed at."""
+    moments: Counter = Counter()
+    while moments.total() < most:
+        name, now = window(draw, watched)
+        ended = attempt(arguments, now)
+        if not ended.killed:
+            require_done(ended)
+            return moments
+        moments[name] += 1
+    require_done(attempt(arguments))
+    return moments
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_training(csv, tmp_path, name, record_property):
+    draw, wanted = random.Random(name), -(-KILLS * 7 // 10 // len(SETTINGS))
+    more = ["--model.dropout=0.1", "--training.batch_size=14", *SETTINGS[name]]
+    require_done(attempt(["train", *training_of(csv, tmp_path / "undisturbed", *more)]))
+    expected = outcome(tmp_path / "undisturbed")
+    kills, runs, moments = 0, 0, Counter()
+    while kills < wanted:
+        run = tmp_path / f"run{runs}"
+        found = chain(draw, ["train", *training_of(csv, run, *more)], run, min(MOST_IN_A_ROW, wanted - kills))
+        assert outcome(run) == expected, f"killed at {dict(found)}"
+        kills, runs, moments = kills + found.total(), runs + 1, moments + found
+    record_property("hardening", f"{kills} kills in {runs} runs, {name}: {dict(moments)}")
+
+
+def test_average(csv, tmp_path, record_property):
+    run = tmp_path / "run"
+    require_done(attempt(["train", *training_of(csv, run, "--training.save_steps=1", "--training.keep=5")]))
+    require_done(attempt(["average", run, "--last", "4", "--output", tmp_path / "undisturbed"]))
+    draw, kills = random.Random(0), 0
+    for number in range(-(-KILLS // 5)):
+        output = tmp_path / "folder" / f"average{number}"
+        moment = time.monotonic() + draw.uniform(0.02, 0.3)
+        ended = attempt(
+            ["average", run, "--last", "4", "--output", output],
+            lambda moment=moment, output=output: time.monotonic() > moment and output.parent.exists(),
+        )
+        kills += ended.killed
+        if not output.exists():
+            require_done(attempt(["average", run, "--last", "4", "--output", output]))
+        assert weights(output) == weights(tmp_path / "undisturbed")
+        assert [path.name for path in output.parent.iterdir() if path.name.startswith(".")] == []
+    record_property("hardening", f"{kills} kills of average")
+
+
+RECIPE = """
+data: {{path: {csv}}}
+model: {{hidden_size: 16, num_attention_heads: 2, intermediate_size: 32, block_depth: 2}}
+training: {{epochs: 2, batch_size: 16, learning_rate: 0.01, save_steps: 2}}
+"""
+
+
+def test_sweep(csv, tmp_path, record_property):
+    """The whole group of processes is killed, as a batch system does."""
+    (tmp_path / "tiny.yaml").write_text(RECIPE.format(csv=csv))
+    (tmp_path / "sweep.yaml").write_text(f"recipe: {tmp_path / 'tiny.yaml'}\nseeds: [0, 1]\n")
+
+    def start(output: Path) -> subprocess.Popen:
+        words = ["sweep", str(tmp_path / "sweep.yaml"), "--output", str(output)]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen([sys.executable, "-m", "transevolve", *words], start_new_session=True, **quiet)
+
+    assert start(tmp_path / "undisturbed").wait() == 0
+    draw, kills, output = random.Random(0), 0, tmp_path / "out"
+    while kills < max(1, KILLS // 10):
+        running = start(output)
+        before = len(list(output.glob("runs/*/checkpoints/*")))
+        while running.poll() is None and len(list(output.glob("runs/*/checkpoints/*"))) <= before:
+            time.sleep(0.005)
+        time.sleep(draw.uniform(0, 0.5))
+        if running.poll() is not None:
+            break
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        kills += 1
+    assert start(output).wait() == 0
+    expected = {path.parent.name: weights(path.parent) for path in tmp_path.glob("undisturbed/runs/*/results.json")}
+    assert {path.parent.name: weights(path.parent) for path in output.glob("runs/*/results.json")} == expected
+    assert len(expected) == 2
+    record_property("hardening", f"{kills} kills of a sweep")

@@ -1,0 +1,263 @@
+"""Run folders: who may claim one, what is published in it, and what happens when a part of it is damaged or planted."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from training_support import losses, metrics, result, train, training_of, weights, write_csv
+from transevolve.cli import main
+from transevolve.runs.storage import checkpoints, write_manifest
+
+STEPS = ["--training.epochs=3", "--training.save_steps=1", "--training.keep=30"]
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory) -> Path:
+    return write_csv(tmp_path_factory.mktemp("data") / "reviews.csv", rows=60)
+
+
+@pytest.fixture(scope="module")
+def finished(csv, tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("finished") / "run"
+    assert train(*training_of(csv, run, *STEPS)) == 0
+    return run
+
+
+@pytest.fixture
+def run(finished, tmp_path) -> Path:
+    """A copy of the run whose model is not published yet."""
+    copy = tmp_path / "run"
+    shutil.copytree(finished, copy)
+    for name in ("model.safetensors", "results.json", "manifest.json"):
+        (copy / name).unlink()
+    return copy
+
+
+def as_recorded(run: Path) -> list[dict]:
+    """The metrics without what depends on the clock."""
+    return [{k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")} for row in metrics(run)]
+
+
+def resumed(csv: Path, run: Path, finished: Path) -> None:
+    """Resumes the run, which must end as the undisturbed one did."""
+    assert train(*training_of(csv, run, *STEPS)) == 0
+    assert weights(run) == weights(finished)
+    assert as_recorded(run) == as_recorded(finished)
+    assert result(run)["best_step"] == result(finished)["best_step"]
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_a_validation_that_is_missing_is_made(csv, run, finished, epoch):
+    """A checkpoint of an epoch's end may lack its validation; those after it are gone, as after a kill."""
+    steps = max(step for step, _ in checkpoints(run / "checkpoints")) // 3
+    for step, path in checkpoints(run / "checkpoints"):
+        if step > epoch * steps:
+            shutil.rmtree(path)
+    newest = checkpoints(run / "checkpoints")[-1][1]
+    older = checkpoints(run / "checkpoints")[-2][1]
+    state, before = (json.loads((path / "trainer_state.json").read_text()) for path in (newest, older))
+    state |= {name: before[name] for name in ("best_global_step", "best_metric", "best_model_checkpoint")}
+    state["log_history"] = [row for row in state["log_history"] if "loss" in row or row["step"] < state["global_step"]]
+    (newest / "trainer_state.json").write_text(json.dumps(state))
+    write_manifest(newest)
+    resumed(csv, run, finished)
+
+
+def test_every_checkpoint_of_an_epochs_end_is_validated(finished):
+    for _, path in checkpoints(finished / "checkpoints"):
+        state = json.loads((path / "trainer_state.json").read_text())
+        if state["epoch"] % 1 == 0:
+            assert "eval_accuracy" in state["log_history"][-1], path
+
+
+def test_a_training_that_was_finished_takes_no_further_step(csv, tmp_path):
+    more = [*STEPS, "--training.max_steps=5"]
+    assert train(*training_of(csv, tmp_path / "run", *more)) == 0
+    before = weights(tmp_path / "run"), metrics(tmp_path / "run")
+    (tmp_path / "run" / "results.json").unlink()
+    assert train(*training_of(csv, tmp_path / "run", *more)) == 0
+    assert (weights(tmp_path / "run"), metrics(tmp_path / "run")) == before
+    assert checkpoints(tmp_path / "run" / "checkpoints")[-1][0] == 5
+
+
+def test_a_damaged_best_checkpoint_is_reported_and_another_selected(csv, run, finished, capsys):
+    best = result(finished)["best_step"]
+    scores = {row["step"]: row["eval_accuracy"] for row in metrics(run) if "eval_accuracy" in row}
+    del scores[best]
+    (run / "checkpoints" / f"checkpoint-{best}" / "model.safetensors").write_bytes(b"damaged")
+    assert best != checkpoints(run / "checkpoints")[-1][0]
+    assert train(*training_of(csv, run, *STEPS)) == 0
+    assert f"checkpoint-{best}, the best so far, is damaged" in capsys.readouterr().err
+    assert scores[result(run)["best_step"]] == max(scores.values())
+
+
+def test_a_damaged_line_of_metrics_costs_that_line_alone(csv, run, finished, capsys):
+    path = run / "metrics.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], '{"step": 3, "ep\n', *lines[2:]]))
+    assert train(*training_of(csv, run, *STEPS)) == 0
+    assert f"{path}: damaged and skipped: line 2" in capsys.readouterr().err
+    assert len(result(run)["epochs"]) == 3
+
+
+def test_runs_shorter_than_an_interval_of_logging_have_loss_and_speed(csv, tmp_path):
+    run = tmp_path / "run"
+    assert train(*training_of(csv, run, "--training.epochs=1", "--training.log_steps=1000")) == 0
+    assert len(losses(run)) == 1
+    assert result(run)["tokens_per_second"] > 0
+
+
+OTHER = {
+    "settings of a system": (
+        ["--model.system=linformer"],
+        "--model.settings={projected: 8}",
+        "model.settings was None",
+    ),
+    "threads": ([], "--training.threads=2", "training.threads was 0, is 2"),
+    "learning rate": ([], "--training.learning_rate=0.5", "training.learning_rate was"),
+}
+
+
+@pytest.mark.parametrize(("same", "other", "message"), OTHER.values(), ids=OTHER)
+def test_other_settings_are_another_training(csv, tmp_path, capsys, same, other, message):
+    settings = training_of(csv, tmp_path / "run", "--training.epochs=1", *same)
+    assert train(*settings) == 0
+    assert train(*settings) == 0
+    assert train(*settings, other) == 2
+    assert f"holds another training ({message}" in capsys.readouterr().err
+
+
+NOT_A_NUMBER = {"published": [], "saved": ["--training.save_steps=1"]}
+
+
+@pytest.mark.parametrize("more", NOT_A_NUMBER.values(), ids=NOT_A_NUMBER)
+def test_a_model_that_is_not_a_number_is_neither_saved_nor_published(csv, tmp_path, capsys, more):
+    run = tmp_path / "run"
+    settings = ["--training.max_steps=1", "--training.learning_rate=1e20", "--training.warmup=0", *more]
+    assert train(*training_of(csv, run, *settings)) == 2
+    assert "the last good checkpoint is kept" in capsys.readouterr().err
+    assert not (run / "model.safetensors").exists()
+    assert not checkpoints(run / "checkpoints")
+    assert train(*training_of(csv, run)) == 0, "what cannot be resumed claims nothing"
+
+
+NONSENSE = ["--training.epochs=.inf", "--training.lr_max=1e400", "--training.learning_rate=1e400", "--training.eps=-1"]
+
+
+@pytest.mark.parametrize("setting", NONSENSE)
+def test_nonsense_claims_no_folder(csv, tmp_path, capsys, setting):
+    run = tmp_path / "run"
+    assert train(*training_of(csv, run, setting)) == 2
+    assert setting.removeprefix("--").split("=")[0] in capsys.readouterr().err
+    assert not run.exists()
+
+
+@pytest.mark.parametrize("known", ["schedule", "optimizer"])
+def test_unknown_schedules_and_optimizers_are_named(csv, tmp_path, capsys, known):
+    assert train(*training_of(csv, tmp_path / "run", f"--training.{known}=nothing")) == 2
+    assert f"unknown training.{known} 'nothing'; there are" in capsys.readouterr().err
+
+
+def test_what_a_kill_leaves_before_the_first_step_claims_nothing(csv, tmp_path):
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    for name in (".transevolve.lock", ".transevolve.owner", ".transevolve-0123456789abcdef.tmp"):
+        (run / name).write_text("process 1")
+    assert train(*training_of(csv, run, "--training.epochs=1")) == 0
+    assert not list(run.glob(".transevolve-*"))
+
+
+@pytest.mark.parametrize("name", [".lock", ".part", ".recipe.yaml.part", "notes.txt", "recipe.yaml"])
+def test_a_users_file_is_neither_changed_nor_trained_over(csv, tmp_path, name):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / name).write_text("data: {path: mine.csv}\n")
+    assert train(*training_of(csv, run)) == 2
+    assert [p.name for p in run.iterdir()] == [name]
+    assert (run / name).read_text() == "data: {path: mine.csv}\n"
+
+
+LINKS = [".lock", ".transevolve.lock", ".transevolve.owner", "recipe.yaml", "metrics.jsonl", "curves.png"]
+LINKS += [
+    "results.json",
+    "manifest.json",
+    "checkpoints",
+    "checkpoints/.partial",
+    "model.safetensors",
+    ".recipe.yaml.part",
+]
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_no_planted_link_is_followed_in_training(csv, run, tmp_path, name):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("precious")
+    link = run / name
+    if link.is_dir():
+        link.rename(precious / "moved")
+        link.symlink_to(precious)
+    else:
+        link.unlink(missing_ok=True)
+        link.symlink_to(precious if name.endswith(".partial") else precious / "file")
+    before = {p.relative_to(precious) for p in precious.rglob("*")}
+    shutil.rmtree(checkpoints(run / "checkpoints")[-1][1]) if name != "checkpoints" else None
+    assert train(*training_of(csv, run, *STEPS)) in (0, 2)
+    assert (precious / "file").read_text() == "precious"
+    assert {p.relative_to(precious) for p in precious.rglob("*")} == before
+
+
+AFTERWARDS = {
+    "evaluate": (["evaluate", "RUN", "--split", "validation"], "validation.evaluation.json"),
+    "explain": (["explain", "RUN", "a superb film"], "explain.html"),
+}
+
+
+@pytest.mark.parametrize(("command", "written"), AFTERWARDS.values(), ids=AFTERWARDS)
+def test_no_planted_link_is_followed_afterwards(finished, tmp_path, command, written):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    for name in (written, f".{written}.part"):
+        (run / name).symlink_to(precious)
+    assert main([str(run) if word == "RUN" else word for word in command]) == 0
+    assert precious.read_text() == "precious"
+    assert (run / written).read_text() != "precious"
+
+
+def test_an_empty_manifest_does_not_pass(finished, tmp_path, capsys):
+    shutil.copytree(finished, tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").write_text('{"sha256": {}}')
+    assert main(["predict", str(tmp_path / "run"), "x"]) == 2
+    assert "it names no model" in capsys.readouterr().err
+
+
+def test_weights_outside_the_folder_are_not_read(finished, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    (run / "model.safetensors").rename(run / "model-1.safetensors")
+    shutil.copyfile(run / "model-1.safetensors", tmp_path / "outside.safetensors")
+    index = {"metadata": {}, "weight_map": {"classifier.weight": "../outside.safetensors"}}
+    (run / "model.safetensors.index.json").write_text(json.dumps(index))
+    names = json.loads((run / "manifest.json").read_text())["sha256"]
+    more = ["model-1.safetensors", "model.safetensors.index.json"]
+    write_manifest(run, [*(n for n in names if n != "model.safetensors"), *more])
+    assert main(["predict", str(run), "x"]) == 2
+    assert "'../outside.safetensors', which is not a file of its folder" in capsys.readouterr().err
+
+
+CLOSED = {"a pipe": "| true", "standard output": ">&-", "both": ">&- 2>&-", "both pipes": "2>&1 | true"}
+
+
+@pytest.mark.parametrize("closed", CLOSED.values(), ids=CLOSED)
+def test_closed_output_is_no_error(csv, finished, closed):
+    words = " ".join(training_of(csv, finished, *STEPS))
+    script = f"set -o pipefail; {sys.executable} -m transevolve train {words} {closed}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "rror" not in done.stderr
