@@ -1,1 +1,1 @@
-"""The commands of `transevolve`, one module each; the list of them is in `transevolve_cli`."""
+"""The commands of `transevolve`, one module each; the list of them is in `transevolve.cli`."""

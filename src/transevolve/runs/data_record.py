@@ -27,9 +27,7 @@ class DataRecord:
     def read(cls, folder: Path) -> "DataRecord | None":
         """None for a run that has none, as those of version 0.1."""
         path = folder / DATA
-        if not path.exists():
-            return None
-        return read_json(path, cls)
+        return read_json(path, cls) if path.exists() else None
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1) + "\n"
