@@ -145,7 +145,7 @@ def test_speed_is_a_ratio_of_medians():
     ("arguments", "told"),
     [
         (["--format", "onnxx"], "--format: 'onnxx' is not 'onnx' or 'torch-export' or 'hf'; did you mean 'onnx'?"),
-        ([], "arguments are required: format"),
+        ([], "parameter --format requires an argument"),
         (["--format", "hf", "--rounds", "-1"], "cannot be negative"),
         (["--format", "hf", "--output", "{run}"], "is the run's own folder"),
         (
