@@ -19,11 +19,11 @@ RECIPES = {
     "a section twice": ("training: {epochs: 1}\ntraining: {seed: 2}", "line 2"),
     "an alias of billions": (
         "model:\n  settings:\n" + BOMB.replace("\n", "\n    ").join(["    ", ""]),
-        "anchor or alias",
+        "or alias",
     ),
     "a merge of billions": (
         "model:\n  settings:\n" + MERGED.replace("\n", "\n    ").join(["    ", ""]),
-        "anchor or alias",
+        "or alias",
     ),
     "brackets without end": (f"model: {{settings: {DEEP}}}", "nests too deeply"),
     "lists without end": ("model:\n  settings:\n    " + "- " * 20_000, "nests too deeply"),
