@@ -14,10 +14,10 @@ from transevolve.evolution.backends import BACKENDS
 
 GOLDEN = Path(__file__).parent / "golden"
 KINDS = ["self", "causal", "cross"]
-APPROXIMATE = {"linear"}
-CHOOSERS = {"auto"}  # which only hand on to another
+CHOOSERS = {"auto"}  # they delegate to another backend
 COMPUTING = [name for name in BACKENDS if name not in CHOOSERS]
-EXACT = [name for name in COMPUTING if name not in APPROXIMATE]
+EXACT = [name for name in COMPUTING if BACKENDS[name].exact]
+APPROXIMATE = [name for name in COMPUTING if not BACKENDS[name].exact]
 
 
 @dataclass

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from support import COMPUTING, EXACT, KINDS, Case, make_case
 from transevolve import EvolvedAttention
+from transevolve.evolution.block import AffineAfterAttention
 
 PRECISIONS = {
     "float64": (torch.float64, None, 1e-10),
@@ -161,9 +162,9 @@ def test_a_query_without_keys_gets_zeros(backend, kind, precision):
     case.padding[2, :3] = True
     with autocast(low):
         y = case.run(backend)
-        blind = [y[:, 1], y[:, 2, :3]] if kind == "causal" else [y[:, 1]]
-        assert all(torch.equal(b, torch.zeros_like(b)) for b in blind)
-        grads = torch.autograd.grad(sum(b.sum() for b in blind), [case.x, *case.values], retain_graph=True)
+        without = [y[:, 1], y[:, 2, :3]] if kind == "causal" else [y[:, 1]]
+        assert all(torch.equal(b, torch.zeros_like(b)) for b in without)
+        grads = torch.autograd.grad(sum(b.sum() for b in without), [case.x, *case.values], retain_graph=True)
     assert all(torch.equal(g, torch.zeros_like(g)) for g in grads)
     assert all(torch.isfinite(g).all() for g in case.gradients(y))
 
@@ -282,11 +283,12 @@ def test_gradcheck(backend):
 def test_gain_and_offset_may_come_after_the_product(backend):
     case = make_case("cross", dtype=torch.float64)
     case.padding[1] = True
-    gain, offset = torch.randn(2, 32, dtype=torch.float64)
+    affine = AffineAfterAttention(32).double()
+    torch.nn.init.normal_(affine.weight)
+    torch.nn.init.normal_(affine.bias)
     state = case.layer.begin(case.x, case.memory, case.padding, backend=backend)
-    values = case.values[0]
-    before = case.layer(state, values * gain + offset, 1)
-    same(case.layer(state, values, 1, gain=gain, offset=offset), before, 1e-10)
+    before = state.mix(case.values[0] * affine.weight + affine.bias, 1)
+    same(affine(state.mix(case.values[0], 1), state.sees_no_key), before, 1e-10)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from support import KINDS, Case, make_case
-from transevolve import TransEvolveConfig, TransEvolveForSequenceClassification
-from transevolve.evolution.backends import Settings, auto, fused, once
-from transevolve.evolution.backends.linear import orthogonal_features
-from transevolve.evolution.backends.once import OnceEvolution, plan
+from transevolve import (
+    EvolvedAttention,
+    TransEvolveConfig,
+    TransEvolveForConditionalGeneration,
+    TransEvolveForSequenceClassification,
+)
+from transevolve.evolution.backends import BACKENDS, AutoBackend, Backend, LinearBackend, fused, once, tiles
+from transevolve.evolution.backends.once import OnceEvolution
 from transevolve.evolution.backends.pool import SMALLEST, BufferPool
+from transevolve.evolution.backends.tiles import plan
+from transevolve.evolution.features import orthogonal_features
+from transevolve.evolution.initial import InitialCondition
+from transevolve.runs.averaging import average_weights
 
 
 def evolution_of(case: Case, backend: str):
@@ -24,8 +32,8 @@ def evolution_of(case: Case, backend: str):
 @pytest.mark.parametrize("drift", ["keys", "none"])
 def test_once_in_tiles(kind, padded, drift, monkeypatch):
     """Tiles of every sort, too small to be worth it, agree with the literal form."""
-    monkeypatch.setattr(once, "CAUSAL_ROWS", 5)
-    monkeypatch.setattr(once, "WORTH_CUTTING", 1)
+    monkeypatch.setattr(tiles, "CAUSAL_ROWS", 5)
+    monkeypatch.setattr(tiles, "WORTH_CUTTING", 1)
     monkeypatch.setattr(once, "CACHED", 64)
     monkeypatch.setattr(once, "MIXED_ROWS", 3)
     case = make_case(kind, n=23, keys=19, padded=padded, dtype=torch.float64, evolution=drift)
@@ -75,7 +83,7 @@ class _LargestTensor(TorchDispatchMode):
 def test_no_matrix_is_ever_formed(backend, kind):
     """Forward and backward at n = 2048: no operation returns n x n elements, for one head let alone for four."""
     n = 2048
-    case = make_case(kind, n=n, hidden=32, heads=4, batch=1, padded=True, settings=Settings(features=16))
+    case = make_case(kind, n=n, hidden=32, heads=4, batch=1, padded=True, backend=LinearBackend(features=16))
     with _LargestTensor() as largest:
         y = case.run(backend)
         case.gradients(y)
@@ -98,7 +106,7 @@ def test_float16_autocast(backend, kind):
 
 
 def test_once_with_holes_in_the_mask(monkeypatch):
-    monkeypatch.setattr(once, "WORTH_CUTTING", 1)
+    monkeypatch.setattr(tiles, "WORTH_CUTTING", 1)
     for kind in KINDS:
         case = make_case(kind, n=12, keys=12, dtype=torch.float64)
         case.padding = torch.rand(3, 12) < 0.5
@@ -152,6 +160,40 @@ def test_once_backward_twice():
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_second_derivatives_of_once(kind, padded):
+    """The gradients of a gradient penalty are those of the literal form."""
+    case = make_case(kind, n=5, keys=6, batch=2, hidden=8, heads=2, depth=2, dtype=torch.float64, padded=padded)
+
+    def penalty(backend: str) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        y = case.run(backend)
+        inputs = [case.x, *([] if case.memory is None else [case.memory]), *case.values, *case.layer.parameters()]
+        first = torch.autograd.grad(y.sin().sum(), inputs, create_graph=True)
+        value = torch.stack([g.square().sum() for g in first]).sum()
+        return value, [*first, *torch.autograd.grad(value, inputs)]
+
+    (found, gradients), (expected, literal) = penalty("once"), penalty("literal")
+    torch.testing.assert_close(found, expected)
+    for a, b in zip(gradients, literal, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("row_operators", [False, True])
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.usefixtures("unchecked")
+def test_hessian_of_the_literal_form(row_operators):
+    """`torch.func.hessian`, forward over reverse, against two passes of autograd."""
+    case = make_case("self", n=3, batch=1, hidden=8, heads=2, depth=2, dtype=torch.float64, row_operators=row_operators)
+
+    def loss(x):
+        return Case(case.layer, x, None, case.padding, case.values, False).run("literal").sin().sum()
+
+    found = torch.func.hessian(loss)(case.x.detach())
+    torch.testing.assert_close(found, torch.autograd.functional.hessian(loss, case.x.detach()))
+    assert found.abs().max() > 0
+
+
 def test_once_with_some_depths_unused():
     """Only depth 2 of 3 enters the loss: the others have no share in the gradient."""
     for backend in ("literal", "once"):
@@ -182,8 +224,8 @@ def test_linear_error_falls_with_features(kind):
     for features in (16, 64, 256):
         total = 0.0
         for seed in range(12):
-            settings = Settings(features=features, feature_seed=seed)
-            case = make_case(kind, n=24, keys=24, settings=settings)
+            linear = LinearBackend(features=features, feature_seed=seed)
+            case = make_case(kind, n=24, keys=24, backend=linear)
             with torch.no_grad():
                 case.layer.query.weight.mul_(0.7)
                 case.layer.key.weight.mul_(0.7)
@@ -197,7 +239,7 @@ def test_linear_in_chunks_is_what_it_says(feature_map, monkeypatch):
     """Chunked causal attention is exactly the lower triangle of its own kernel, whatever the chunk."""
     from transevolve.evolution.backends import linear
 
-    case = make_case("causal", n=29, dtype=torch.float64, settings=Settings(feature_map=feature_map), drift=5.0)
+    case = make_case("causal", n=29, dtype=torch.float64, backend=LinearBackend(feature_map=feature_map), drift=5.0)
     state = case.layer.begin(case.x, None, case.padding, True, backend="linear")
     for chunk in (1, 4, 64):
         monkeypatch.setattr(linear, "CHUNK", chunk)
@@ -245,12 +287,55 @@ def test_features_are_redrawn_and_resumed(tmp_path):
     assert torch.equal(again.train()(ids).logits, outputs[4])
 
 
+def redrawing(head: type, **options):
+    """A model with `linear` attention after five training passes, redrawn every second one."""
+    torch.manual_seed(0)
+    config = TransEvolveConfig(
+        vocab_size=20, hidden_size=32, num_attention_heads=4, attention="linear", feature_redraw_interval=2, **options
+    )
+    model = head(config).train()
+    ids = torch.randint(3, 20, (2, 9))
+    for _ in range(5):
+        model(ids, **({"labels": ids} if head is TransEvolveForConditionalGeneration else {}))
+    return model.eval(), ids
+
+
+@torch.no_grad()
+def test_redrawn_features_decode_the_same_after_loading(tmp_path):
+    model, ids = redrawing(TransEvolveForConditionalGeneration, dropout=0.0)
+    expected = model(ids, decoder_input_ids=ids).logits
+    model.save_pretrained(tmp_path)
+    again = TransEvolveForConditionalGeneration.from_pretrained(tmp_path)
+    cache = again.new_cache()
+    pieces = [again(ids, decoder_input_ids=ids[:, i : i + 3], past_key_values=cache).logits for i in (0, 3, 6)]
+    torch.testing.assert_close(torch.cat(pieces, 1), expected, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_redrawn_features_are_exported(tmp_path):
+    model, ids = redrawing(TransEvolveForSequenceClassification)
+    expected = model(ids).logits
+    model.save_pretrained(tmp_path)
+    program = torch.export.export(TransEvolveForSequenceClassification.from_pretrained(tmp_path), (ids,), strict=False)
+    torch.testing.assert_close(program.module()(ids).logits, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_counters_of_the_newest_checkpoint_are_averaged(tmp_path):
+    """`average` keeps the redraw counter of the newest checkpoint instead of refusing it."""
+    model, ids = redrawing(TransEvolveForSequenceClassification)
+    model.save_pretrained(tmp_path / "a")
+    model.train()(ids)
+    model.save_pretrained(tmp_path / "b")
+    found = average_weights([tmp_path / "a", tmp_path / "b"])
+    assert {int(value) for name, value in found.items() if name.endswith("passes")} == {6}
+
+
 def test_auto_follows_the_budget():
-    small, large = Settings(memory_budget=2**40), Settings(memory_budget=1000)
-    assert isinstance(evolution_of(make_case("self", settings=small), "auto"), OnceEvolution)
-    assert isinstance(evolution_of(make_case("self", settings=large), "auto"), fused.FusedEvolution)
-    name, why = auto.explain(4096, 4096, 1, 8, settings=Settings(memory_budget=2**28))
-    assert name == "fused"
+    small, large = AutoBackend(memory_budget=2**40), AutoBackend(memory_budget=1000)
+    assert isinstance(evolution_of(make_case("self", backend=small), "auto"), OnceEvolution)
+    assert isinstance(evolution_of(make_case("self", backend=large), "auto"), fused.FusedEvolution)
+    backend, why = AutoBackend(memory_budget=2**28).choose(4096, 4096, 1, 8)
+    assert backend.name == "fused"
     assert "512.0 MiB, over the budget of 256.0 MiB" in why
 
 
@@ -268,3 +353,44 @@ def test_pool_reuses_only_what_is_free():
     assert pool.take(n, torch.float32, torch.device("cpu")).data_ptr() == first
     pool.clear()
     assert b.fill_(1.0).sum() == n
+
+
+class Minimal(Backend):
+    """A backend that does nothing but begin."""
+
+    name = "minimal"
+    idea = "the literal form, without any capability"
+    complexity = "that of literal"
+    compiles = False
+
+    def begin(self, initial: InitialCondition):
+        return BACKENDS["literal"].begin(initial)
+
+
+@pytest.mark.parametrize(
+    ("ask", "capability"),
+    [
+        (lambda layer, x: layer.stream(), "continue a sequence"),
+        (lambda layer, x: layer.remember(x, x.unflatten(-1, (4, -1)).transpose(1, 2)), "prepare keys"),
+        (lambda layer, x: torch.compile(lambda: layer.begin(x), backend="eager", fullgraph=True)(), "be compiled"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_a_capability_that_a_backend_lacks_is_refused(ask, capability):
+    layer, x = EvolvedAttention(32, 4, 3, backend=Minimal()), torch.randn(2, 5, 32)
+    layer(layer.begin(x), x, 1)
+    with pytest.raises(Exception, match=f"'minimal' cannot {capability}"):
+        ask(layer, x)
+
+
+def test_capabilities_are_named():
+    assert BACKENDS["once"].capabilities() == "exact, streams, remembers, compiles"
+    assert BACKENDS["linear"].capabilities() == "approximate, streams, remembers, redraws, compiles"
+    assert AutoBackend().configured(memory_budget=5, features=3) == AutoBackend(memory_budget=5)
+
+
+def test_a_layer_may_change_its_backend():
+    case = make_case("self")
+    case.layer.backend = LinearBackend(features=256)
+    assert torch.equal(case.run(), case.run("linear"))
+    assert not torch.equal(case.run(), case.run("literal"))

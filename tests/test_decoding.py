@@ -102,7 +102,7 @@ def test_beams_are_rows_of_the_decoder_alone(backend):
     expected = model(**repeated, decoder_input_ids=ids).logits
     close(model(**batch, decoder_input_ids=ids).logits, expected)
     close(in_pieces(model, batch, ids, [2, 1, 6]), expected)
-    with pytest.raises(ValueError, match="no whole number of beams"):
+    with pytest.raises(ValueError, match="do not divide into beams"):
         model(**batch, decoder_input_ids=ids[:5])
 
 
@@ -125,7 +125,7 @@ def test_reordered_beams_go_on_from_their_parents(backend, prompt_mask):
         history, mask, width = history[parents], None if mask is None else mask[parents], beams
         if step == 3:
             keep = torch.tensor([2, 0])
-            cache.keep_sentences(keep, beams)
+            cache.select(keep, beams)
             rows = (keep[:, None] * beams + torch.arange(beams)).flatten()
             history, mask, sentences = history[rows], None if mask is None else mask[rows], sentences[keep]
         new = torch.randint(3, 40, (len(history), 1 + (step == 2)), generator=generator)
@@ -145,12 +145,10 @@ def test_reordering_moves_neither_the_source_nor_the_past(backend):
     model(**batch, decoder_input_ids=targets(3, 1), past_key_values=cache)
     cache.reorder_cache(torch.arange(3).repeat_interleave(4))
     model(decoder_input_ids=targets(12, 1), past_key_values=cache)
-    kept = [t for block in cache.past.blocks for t in (*block.memory.tensors(), *block.stream.tensors())]
-    places = [t.data_ptr() for t in kept]
+    places = [t.data_ptr() for part in (*cache.prepared, *cache.streams) for t in part.tensors()]
     cache.reorder_cache(torch.tensor([1, 0, 0, 3, 7, 6, 5, 4, 8, 8, 8, 8]))
-    after = [t for block in cache.past.blocks for t in (*block.memory.tensors(), *block.stream.tensors())]
-    assert [t.data_ptr() for t in after] == places
-    assert all(block.memory.values is cache.past.values for block in cache.past.blocks)
+    assert [t.data_ptr() for part in (*cache.prepared, *cache.streams) for t in part.tensors()] == places
+    assert all(keys.values is cache.values for keys in cache.prepared)
 
 
 @every_backend
@@ -193,10 +191,24 @@ def test_a_cropped_cache_forgets(backend):
     model, batch, ids = tiny(backend=backend), source(), targets()
     cache = model.new_cache()
     model(**batch, decoder_input_ids=ids[:, :6], past_key_values=cache)
-    cache.crop(2)
+    cache.crop(0)
+    cache.crop(-2)
     assert cache.is_croppable
+    assert cache.get_seq_length() == 4
     found = model(decoder_input_ids=ids[:, 4:], past_key_values=cache).logits
     close(found, model(**batch, decoder_input_ids=ids).logits[:, 4:])
+
+
+@pytest.mark.parametrize("backend", EXACT)
+@pytest.mark.parametrize("how", ["prompt lookup", "assistant", "assistant itself"])
+def test_assisted_decoding_is_greedy_decoding(how, backend):
+    """Candidates are rejected and the cache is cropped; the tokens are those of a plain greedy search."""
+    model, batch = tiny("fullFF-2", backend), source([8])
+    batch["input_ids"][0, 4:] = batch["input_ids"][0, :4]
+    expected = model.generate(**batch, max_new_tokens=12, min_new_tokens=12)
+    assistant = model if how == "assistant itself" else tiny("randomFF-1", backend)
+    ask = {"prompt_lookup_num_tokens": 3} if how == "prompt lookup" else {"assistant_model": assistant}
+    assert torch.equal(model.generate(**batch, max_new_tokens=12, min_new_tokens=12, **ask), expected)
 
 
 def test_gradients_pass_through_a_cache():
@@ -248,7 +260,10 @@ def test_the_source_is_encoded_once(monkeypatch):
     monkeypatch.setattr(model.encoder, "forward", None)
     later = model(**batch, decoder_input_ids=ids[:, 3:4], past_key_values=out.past_key_values)
     assert later.past_key_values is out.past_key_values
-    assert model(encoder_outputs=(out.encoder_last_hidden_state,), decoder_input_ids=ids).past_key_values is None
+    assert (
+        model(encoder_outputs=(out.encoder_last_hidden_state,), decoder_input_ids=ids, use_cache=False).past_key_values
+        is None
+    )
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -258,7 +273,7 @@ def test_other_caches_are_refused():
         model.generate(**batch, max_new_tokens=2, cache_implementation="static")
     with pytest.raises(TypeError, match="must come from new_cache"):
         model(**batch, decoder_input_ids=targets(), past_key_values="mine")
-    linear = tiny(backend=next(iter(APPROXIMATE))).new_cache()
+    linear = tiny(backend=APPROXIMATE[0]).new_cache()
     assert not linear.is_croppable
     for call in (linear.reset, linear.update, lambda: linear.batch_repeat_interleave(2)):
         with pytest.raises(NotImplementedError):

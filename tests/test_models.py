@@ -218,14 +218,15 @@ def test_tied_weights_survive_saving(tmp_path):
     assert model.lm_head.weight is model.get_input_embeddings().weight
 
 
+@pytest.mark.parametrize("how", [None, {"use_reentrant": False}, {"use_reentrant": True}], ids=str)
 @every_variant
 @every_head
-def test_gradient_checkpointing_changes_nothing(variant, head):
+def test_gradient_checkpointing_changes_nothing(variant, head, how):
     grads = []
     for checkpointing in (False, True):
         model = tiny(variant, head, dropout=0.1).train()
         if checkpointing:
-            model.gradient_checkpointing_enable()
+            model.gradient_checkpointing_enable(how)
         torch.manual_seed(5)
         model(**inputs(head))[0].square().mean().backward()
         grads.append([p.grad for p in model.parameters()])
@@ -397,7 +398,7 @@ def test_unknown_variant_and_size():
         ({"input_ids": torch.tensor([1, 2])}, "must be .batch, length."),
         ({"input_ids": torch.tensor([[1.0, 2.0]])}, "must be integers"),
         ({"attention_mask": torch.ones(1, 3, dtype=torch.long)}, r"shape \(1, 2\)"),
-        ({"attention_mask": torch.ones(1, 2)}, "must be bool or integers"),
+        ({"attention_mask": torch.tensor([[0.5, 1.0]])}, "only 0 and 1"),
         ({"attention_mask": torch.tensor([[1, 2]])}, "only 0 and 1"),
         ({"input_ids": None}, "exactly one of input_ids and inputs_embeds"),
         ({"inputs_embeds": torch.ones(1, 2, 32)}, "exactly one of"),

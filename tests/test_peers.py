@@ -3,10 +3,12 @@
 import re
 import subprocess
 import sys
+from functools import partial
 from typing import get_origin
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from peers_cases import CASES, CAUSAL, SHAPE, SMALL, padding_of, small, tiny_config
 from transevolve import PeerConfig, PeerForSequenceClassification
@@ -231,9 +233,11 @@ def test_settings_are_checked_with_the_configuration():
         PeerConfig(system="performer", system_settings={"features": "many"})
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
 @pytest.mark.parametrize("system", ["transformer", "lazyformer", "macaron", "reformer"])
-def test_recomputing_layers_gives_the_same_gradients(system):
+def test_recomputing_layers_gives_the_same_gradients(system, reentrant):
     encoder = PeerEncoder(system, 16, 4, num_layers=3, dropout=0.1, settings=SMALL.get(system)).train()
+    encoder._gradient_checkpointing_func = partial(checkpoint, use_reentrant=reentrant)
     x = torch.randn(2, 9, 16)
     gradients = []
     for recompute in (False, True):

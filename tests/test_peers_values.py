@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_leaves
 
 from peers_cases import CASES, CAUSAL, SHAPE, padding_of, small
 from peers_naive import NAIVE, naive
-from transevolve.evolution.backends.auto import Settings
+from transevolve.evolution.backends import AutoBackend
 from transevolve.peers import SYSTEMS, MixerShape, build_mixer, lazyformer
 from transevolve.peers.nystromformer import pseudo_inverse
 from transevolve.peers.sinkhorn import sinkhorn
@@ -154,5 +154,5 @@ def test_lazyformer_without_room_for_its_matrix(causal, monkeypatch):
     mixer = small("lazyformer")
     x, padding = torch.randn(3, 9, 16, dtype=torch.float64), padding_of(9, 4, 0)
     kept = mixer(x, padding, causal)
-    monkeypatch.setattr(lazyformer, "Settings", lambda: Settings(memory_budget=1))
+    monkeypatch.setattr(lazyformer, "BACKEND", AutoBackend(memory_budget=1))
     torch.testing.assert_close(mixer(x, padding, causal), kept)

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from transevolve.evolution.block import BlockOptions
 from transevolve.evolution.feedforward import FullFeedForward, RandomFeedForward, RotationKey, rotation_streams
 from transevolve.evolution.rotation import checksum, drawn_pair, draws, rotation
 
 KEY = RotationKey(seed=0, stack=0, block=0, l=2, depth=6)
+
+
+def shape(hidden: int, wide: int, **options) -> BlockOptions:
+    return BlockOptions(hidden_size=hidden, intermediate_size=wide, depth=6, **options)
 
 
 def whole(dim: int, l: int = 3, depth: int = 6) -> torch.Tensor:
@@ -60,13 +65,13 @@ def test_streams_are_independent():
 
 
 def test_learned_parameters_are_few():
-    layer = RandomFeedForward(64, 256, KEY)
+    layer = RandomFeedForward(shape(64, 256), KEY)
     assert sum(p.numel() for p in layer.parameters()) == 64 + 256 + 64 + 64
     assert not [name for name in layer.state_dict() if name.endswith((".u", ".v"))]
 
 
 def test_folded_equals_chain_and_follows_the_weights():
-    layer = RandomFeedForward(32, 128, KEY).double()
+    layer = RandomFeedForward(shape(32, 128), KEY).double()
     x = torch.randn(5, 32, dtype=torch.float64)
     chain = layer(x)
     layer.eval()
@@ -95,6 +100,18 @@ def test_folded_equals_chain_and_follows_the_weights():
     torch.testing.assert_close(layer.linear_1.folded(), layer.linear_1.weight())
 
 
+@pytest.mark.parametrize("factor", ["singular_values", "u", "v"])
+def test_folded_weights_follow_writes_to_data(factor):
+    """As when averaged weights are swapped in: such writes leave the version counter alone."""
+    layer, x = RandomFeedForward(32, 128, KEY).eval(), torch.randn(5, 32)
+    with torch.no_grad():
+        layer(x)
+        getattr(layer.linear_1, factor).data.mul_(1.5)
+        getattr(layer.linear_2, factor).data.mul_(0.5)
+        found = layer(x)
+    torch.testing.assert_close(found, layer(x).detach())
+
+
 def test_initial_gain():
     """A unit initialisation passes signals on as a dense feed-forward does; the authors' starts inert."""
     torch.manual_seed(0)
@@ -103,9 +120,9 @@ def test_initial_gain():
     def gain(layer):
         return layer(x).square().mean().sqrt().item()
 
-    dense = gain(FullFeedForward(256, 1024))
-    unit = gain(RandomFeedForward(256, 1024, KEY))
-    inert = gain(RandomFeedForward(256, 1024, KEY, rotation_init="reference"))
+    dense = gain(FullFeedForward(shape(256, 1024)))
+    unit = gain(RandomFeedForward(shape(256, 1024), KEY))
+    inert = gain(RandomFeedForward(shape(256, 1024, rotation_init="reference"), KEY))
     assert 0.5 < dense < 0.65
     assert 0.8 < unit < 1.25
     assert inert < 0.002
@@ -115,6 +132,6 @@ def test_float64_angles():
     """Angles reach 1e4 radians: in float32 they would be off by more than the entries' own size."""
     u, _ = drawn_pair((0, 0, 0, 6, 0), 1024, 256, 6, 6, "paper")
     assert u.dtype == torch.float64
-    layer = RandomFeedForward(256, 1024, RotationKey(0, 0, 0, 6, 6))
+    layer = RandomFeedForward(shape(256, 1024), RotationKey(0, 0, 0, 6, 6))
     expected, _ = drawn_pair((0, 0, 0, 6, 1), 1024, 256, 6, 6, "paper")
     torch.testing.assert_close(layer.linear_2.u, expected.float())

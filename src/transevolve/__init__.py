@@ -8,15 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .core.after_import import after_import
+from .models.heads import MODELS
 
 if TYPE_CHECKING:
     from .evolution.attention import EvolvedAttention
     from .evolution.stack import EvolvedEncoder
     from .models.config import TransEvolveConfig
     from .models.encoder import TransEvolveModel
+    from .models.heads.causal import TransEvolveForCausalLM
     from .models.heads.classification import TransEvolveForSequenceClassification
+    from .models.heads.masked import TransEvolveForMaskedLM
     from .models.heads.seq2seq import TransEvolveForConditionalGeneration
-    from .models.peer import PeerForSequenceClassification
+    from .models.heads.tokens import TransEvolveForTokenClassification
+    from .models.peer import PeerForMaskedLM, PeerForSequenceClassification, PeerModel
     from .models.peer_config import PeerConfig
     from .models.reference import load_reference
 
@@ -26,10 +30,15 @@ __all__ = [
     "EvolvedAttention",
     "EvolvedEncoder",
     "PeerConfig",
+    "PeerForMaskedLM",
     "PeerForSequenceClassification",
+    "PeerModel",
     "TransEvolveConfig",
+    "TransEvolveForCausalLM",
     "TransEvolveForConditionalGeneration",
+    "TransEvolveForMaskedLM",
     "TransEvolveForSequenceClassification",
+    "TransEvolveForTokenClassification",
     "TransEvolveModel",
     "load_reference",
 ]
@@ -38,12 +47,9 @@ _HOMES = {
     "EvolvedAttention": "evolution.attention",
     "EvolvedEncoder": "evolution.stack",
     "PeerConfig": "models.peer_config",
-    "PeerForSequenceClassification": "models.peer",
     "TransEvolveConfig": "models.config",
-    "TransEvolveForConditionalGeneration": "models.heads.seq2seq",
-    "TransEvolveForSequenceClassification": "models.heads.classification",
-    "TransEvolveModel": "models.encoder",
     "load_reference": "models.reference",
+    **{model.name: f"models.{model.module}" for model in MODELS},
 }
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from transformers import PreTrainedModel
 
 from ..core.errors import suggestion
-from ..evolution.backends import BACKENDS
-from ..evolution.backends.auto import explain
+from ..evolution.backends import BACKENDS, AutoBackend
 from ..models.config import TransEvolveConfig
 from ..models.heads.classification import TransEvolveForSequenceClassification
 from ..models.peer import PeerForSequenceClassification
@@ -32,7 +31,7 @@ class Spec:
 
     @property
     def has_features(self) -> bool:
-        return "features" in known_settings(self.name) if self.is_peer else self.backend == "linear"
+        return "features" in known_settings(self.name) if self.is_peer else BACKENDS[self.backend].redraws
 
 
 def parse_spec(text: str, size: str) -> Spec:
@@ -72,13 +71,13 @@ def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
         return None
     if isinstance(model.config, PeerConfig):
         return resolved_settings(spec.name, model.config.system_settings or {})["features"]
-    return model.config.backend_settings().features
+    return model.config.num_features
 
 
-def backend_at(spec: Spec, length: int, batch: int, device: str) -> str:
+def backend_at(spec: Spec, length: int, batch: int) -> str:
     """The backend that computes this cell: what `auto` chooses for it, or the spec's own."""
-    if spec.backend != "auto":
+    backend = None if spec.is_peer else BACKENDS[spec.backend]
+    if not isinstance(backend, AutoBackend):
         return spec.backend
-    config = TransEvolveConfig.variant(spec.name, size=spec.size)
-    heads, settings = config.num_attention_heads, config.backend_settings()
-    return "auto: " + explain(length, length, batch, heads, device.partition(":")[0], settings)[0]
+    heads = TransEvolveConfig.variant(spec.name, size=spec.size).num_attention_heads
+    return f"{spec.backend}: {backend.choose(length, length, batch, heads)[0].name}"

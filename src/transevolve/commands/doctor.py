@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 from ..core.machine import available_memory, commit, device_name
 from ..core.tables import show
-from ..evolution.backends.auto import explain
+from ..evolution.backends import AutoBackend
 from ..models.config import TransEvolveConfig
 
 LENGTHS = [512 * 2**i for i in range(8)]
@@ -69,10 +69,9 @@ def _gpus() -> list[str]:
 
 
 def _choices(options: Options) -> list[list[str]]:
-    settings = TransEvolveConfig().backend_settings()
-    device = "cuda" if _gpus() else "cpu"
-    chosen = [(n, *explain(n, n, options.batch, options.heads, device, settings)) for n in LENGTHS]
-    return [[str(n), name, why] for n, name, why in chosen]
+    auto = AutoBackend(memory_budget=TransEvolveConfig().attention_memory_budget)
+    chosen = [(n, *auto.choose(n, n, options.batch, options.heads)) for n in LENGTHS]
+    return [[str(n), backend.name, why] for n, backend, why in chosen]
 
 
 def _dependencies() -> list[Requirement]:

@@ -61,7 +61,7 @@ def run(options: Options) -> int:
     seen = observer.observe(text)
     limit = options.tokens or SHOWN
     config = observer.model.config
-    write_atomically(page, explanation_page(seen, limit, config.evolution != "none", observer.backend == "linear"))
+    write_atomically(page, explanation_page(seen, limit, config.evolution != "none", not observer.exact))
     write_picture(page.with_suffix(".png"), seen, limit)
     best = seen.prediction
     print(f"{seen.labels[best]}\t{seen.readout[-1, best]:.4f}")

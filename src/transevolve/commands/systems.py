@@ -1,13 +1,12 @@
 """`transevolve systems`: everything there is to compare, where it comes from and what it can do."""
 
-import inspect
 from dataclasses import dataclass
 
 from ..core.tables import show
 from ..evolution.backends import BACKENDS
 from ..models.config import TransEvolveConfig
 from ..models.settings import VARIANTS
-from ..peers import SYSTEMS, Capabilities
+from ..peers import SYSTEMS
 
 CITATION = "Dutta et al., Redesigning the Transformer Architecture, NeurIPS 2021"
 
@@ -34,13 +33,7 @@ def _variants() -> list[list[str]]:
 
 
 def _backends() -> list[list[str]]:
-    rows = []
-    for name, begin in BACKENDS.items():
-        can = Capabilities(causal=True, padding=True, fixed_length=False, stochastic=name == "linear")
-        module = inspect.getmodule(begin)
-        idea = (module.__doc__ or "").strip().splitlines()[0]
-        rows.append([name, getattr(module, "COMPLEXITY", ""), str(can), idea])
-    return rows
+    return [[name, b.complexity, b.capabilities(), b.idea] for name, b in BACKENDS.items()]
 
 
 def _peers() -> list[list[str]]:

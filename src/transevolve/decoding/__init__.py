@@ -1,4 +1,4 @@
-"""Decoding: the paper's beam search, for TransEvolve and for any encoder-decoder of Hugging Face."""
+"""Decoding: the paper's beam search, for TransEvolve and any Hugging Face encoder-decoder."""
 
 from .beam import BeamOptions, Hypothesis, beam_search, generate_beams
 

@@ -3,18 +3,18 @@
     hypotheses = beam_search(model, input_ids, attention_mask, BeamOptions(beams=4, alpha=0.6, extra_length=50))
     ids = model.generate(**inputs, custom_generate=generate_beams, num_beams=4, max_new_tokens=200)
 
-Of every sentence the `2 * beams` best continuations are looked at in each step: those that end are hypotheses, the best
-`beams` of the others go on. A sentence is done, and leaves the batch, when nothing that goes on can still become one of
+Each step considers the `2 * beams` best continuations of every sentence: those that end become hypotheses, the best
+`beams` of the others continue. A sentence is done, and leaves the batch, when none of its beams can still become one of
 its `n_best` hypotheses, or at its length limit.
 
-Differs from the authors' code, so that a translation does not depend on what else is in the batch:
+Differs from the authors' code, so that a translation does not depend on the rest of the batch:
 
-- the limit is the sentence's own length plus `extra_length`; there it is the length of the longest in the batch;
-- a sentence stops by itself. There all go on until, for each, what goes on cannot beat its worst hypothesis, be there
-  one or four: an early stop may leave fillers of score -1e7 among the four, and a late neighbour may replace them.
-  What is found there is found here, in the same order; here there may be more;
-- hypotheses cut off at the limit get the length penalty like all others (there: none), and are used only for a sentence
-  that has no finished one.
+- the limit is the sentence's own length plus `extra_length`; theirs is that of the longest sentence in the batch;
+- each sentence stops on its own. Theirs all continue until no beam of any sentence can beat its worst hypothesis, of
+  which there may be one or four: an early stop may leave fillers of score -1e7 among the four, which a slower sentence
+  in the batch may replace. All hypotheses found there are found here, in the same order; here there may be more;
+- hypotheses cut off at the limit get the length penalty too (theirs do not), and are used only for a sentence without a
+  finished one.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class BeamOptions:
     """How to search.
 
     `extra_length` is how much longer than its source a translation may be (the paper: 50 En-De, 35 En-Fr);
-    `max_new_tokens` is a limit for all sentences alike, besides. `min_new_tokens` come before an end token.
+    `max_new_tokens` also limits all sentences. No sentence ends before `min_new_tokens`.
     """
 
     beams: int = 4
@@ -55,7 +55,7 @@ class BeamOptions:
         return ((5.0 + torch.as_tensor(length)) / 6.0) ** self.alpha
 
     def limits(self, source_lengths: Tensor) -> Tensor:
-        """The most tokens that the translation of each sentence may have."""
+        """The maximum number of tokens in the translation of each sentence."""
         limits = source_lengths + self.extra_length
         return limits if self.max_new_tokens is None else limits.clamp(max=self.max_new_tokens)
 
@@ -124,7 +124,7 @@ def generate_beams(
 
 
 def _as_tensors(found: list[list[Hypothesis]], prompt: Tensor, wanted: int, pad: int) -> tuple[Tensor, Tensor]:
-    """Rows as `generate` returns them, `wanted` a sentence; where there are fewer, padding of score -inf."""
+    """Rows as `generate` returns them, `wanted` per sentence; missing ones are padding with score -inf."""
     rows = [h for own in found for h in [*own, *[Hypothesis([], -torch.inf, False)] * (wanted - len(own))]]
     longest = max(len(h.ids) for h in rows)
     ids = prompt.new_tensor([h.ids + [pad] * (longest - len(h.ids)) for h in rows])
@@ -133,7 +133,7 @@ def _as_tensors(found: list[list[Hypothesis]], prompt: Tensor, wanted: int, pad:
 
 
 def _token(model: PreTrainedModel, name: str) -> list[int]:
-    """Ids of a special token: the generation config's or else the model's."""
+    """Ids of a special token, from the generation config or else from the model's."""
     return _as_list(getattr(model.generation_config, name, None)) or _as_list(getattr(model.config, name, None))
 
 
@@ -144,7 +144,7 @@ def _as_list(ids: int | list[int] | Tensor | None) -> list[int]:
 class BeamSearch:
     """A search from an encoded source and the first tokens of each translation.
 
-    Its state is of the sentences that are not done: row s of every tensor is sentence `origin[s]`.
+    Its tensors hold the sentences that are not done: row s is sentence `origin[s]`.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class BeamSearch:
         self.worst_kept = torch.full((sentences,), -torch.inf, device=device)
 
     def run(self, logits_processor: LogitsProcessorList | None = None) -> list[list[Hypothesis]]:
-        """Processors change log-probabilities, as they do in a beam search of Hugging Face."""
+        """Processors change log-probabilities, as in Hugging Face's beam search."""
         tokens = self.sequences[:, 0]
         while True:
             log_p = self.decoder.advance(tokens).float().log_softmax(-1)
@@ -183,11 +183,11 @@ class BeamSearch:
                 return self.found
             self.decoder.reorder(parents)
             if bool(done.any()):
-                self.decoder.keep(self._leave(done), self.options.beams)
+                self.decoder.select(self._leave(done), self.options.beams)
             tokens = self.sequences[:, :, -1].reshape(-1, 1)
 
     def _step(self, log_p: Tensor) -> Tensor:
-        """Extends every beam by a token; the flat places of the parents of the beams that go on."""
+        """Extends every beam by a token; returns the flat row of each continuing beam's parent."""
         beams = self.options.beams
         new = self.sequences.shape[2] - self.prompt + 1
         if new <= self.options.min_new_tokens and len(self.ends):
@@ -219,16 +219,16 @@ class BeamSearch:
                 self.worst_kept[s] = own[self.options.n_best - 1].score
 
     def _done(self) -> Tensor:
-        """Which sentences are at their limit, or have hypotheses that no beam can still surpass.
+        """Which sentences are at their limit, or have hypotheses that no beam can still beat.
 
-        A log-probability only falls, so a beam's score is at best its present one under the mildest penalty to come.
+        Log-probabilities only fall, so a beam's best possible score is its current one under the mildest later penalty.
         """
         new = self.sequences.shape[2] - self.prompt
         mildest = torch.maximum(self.options.penalty(new + 1), self.options.penalty(self.limits))
         return (new >= self.limits) | (self.worst_kept > self.scores[:, 0] / mildest)
 
     def _leave(self, done: Tensor) -> Tensor:
-        """Takes sentences that are done out of the state; the places of those that remain."""
+        """Removes sentences that are done; returns the rows of those that remain."""
         for s in done.nonzero().flatten().tolist():
             own = self.found[int(self.origin[s])]
             if not own:

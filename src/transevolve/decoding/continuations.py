@@ -1,4 +1,4 @@
-"""The best continuations of all beams: `beams x vocabulary` candidates a sentence, of which a handful matter."""
+"""The best continuations of all beams: a few out of `beams x vocabulary` candidates per sentence."""
 
 import torch
 from jaxtyping import Float, Int
@@ -8,7 +8,7 @@ CHUNK = 128
 
 
 def largest(x: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "rows count"], Int[Tensor, "rows count"]]:
-    """`topk`, but several times faster on long rows: the largest lie in the chunks whose maxima are largest."""
+    """`topk`, several times faster on long rows: the largest values lie in the chunks with the largest maxima."""
     rows, n = x.shape
     chunks = n // CHUNK
     if chunks <= 2 * count:

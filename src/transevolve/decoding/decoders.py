@@ -1,4 +1,4 @@
-"""One step of a model for the rows of a beam search: what differs between TransEvolve and other encoder-decoders."""
+"""One step of a model for the rows of a beam search, in TransEvolve and in other encoder-decoders."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -11,26 +11,26 @@ from transformers.modeling_outputs import BaseModelOutput
 from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
 
 
-class Decoder(ABC):
-    """Rows are sentences at first; the first `reorder` may make several of each, its beams."""
+class StepDecoder(ABC):
+    """Decodes one token per row. Rows are sentences at first; the first `reorder` may give each several beams."""
 
     cache: Any
 
     @abstractmethod
     def advance(self, tokens: Tensor) -> Tensor:
-        """Takes in the next tokens of every row; logits of the one that follows."""
+        """Appends the next tokens of every row; returns the logits of the token that follows."""
 
     @abstractmethod
     def reorder(self, parents: Tensor) -> None:
-        """Row i goes on from row `parents[i]`, of the same sentence."""
+        """Row i continues row `parents[i]` of the same sentence."""
 
     @abstractmethod
-    def keep(self, sentences: Tensor, beams: int) -> None:
-        """Drops all but these sentences, each with all its beams."""
+    def select(self, sentences: Tensor, beams: int) -> None:
+        """Keeps these sentences only, with all beams of each."""
 
 
-class EvolvedDecoder(Decoder):
-    """The source is kept once a sentence, and beams change places without moving what they remember."""
+class SharedSourceDecoder(StepDecoder):
+    """TransEvolve: the source is stored once per sentence, and beams change places without moving their past."""
 
     def __init__(self, model: TransEvolveForConditionalGeneration, memory: Tensor, mask: Tensor | None, limit: int):
         self.model, self.cache = model, model.new_cache(limit)
@@ -44,12 +44,12 @@ class EvolvedDecoder(Decoder):
     def reorder(self, parents: Tensor) -> None:
         self.cache.reorder_cache(parents)
 
-    def keep(self, sentences: Tensor, beams: int) -> None:
-        self.cache.keep_sentences(sentences, beams)
+    def select(self, sentences: Tensor, beams: int) -> None:
+        self.cache.select(sentences, beams)
 
 
-class AnyDecoder(Decoder):
-    """Any encoder-decoder of Hugging Face by its public forward; its source is repeated for each beam."""
+class RepeatedSourceDecoder(StepDecoder):
+    """Any Hugging Face encoder-decoder, by its public forward; the source is repeated for each beam."""
 
     def __init__(self, model: PreTrainedModel, memory: Tensor, mask: Tensor | None):
         self.model, self.memory, self.mask = model, memory, mask
@@ -73,7 +73,7 @@ class AnyDecoder(Decoder):
         else:
             self.cache.self_attention_cache.reorder_cache(parents)
 
-    def keep(self, sentences: Tensor, beams: int) -> None:
+    def select(self, sentences: Tensor, beams: int) -> None:
         self._take((sentences[:, None] * beams + torch.arange(beams, device=sentences.device)).flatten())
 
     def _take(self, rows: Tensor) -> None:
@@ -83,8 +83,8 @@ class AnyDecoder(Decoder):
         self.mask = None if self.mask is None else self.mask[rows]
 
 
-def decoder_for(model: PreTrainedModel, memory: Tensor, mask: Tensor | None, limit: int) -> Decoder:
-    """A decoder of one row for each sentence of `memory`; no row will grow beyond `limit` tokens."""
+def decoder_for(model: PreTrainedModel, memory: Tensor, mask: Tensor | None, limit: int) -> StepDecoder:
+    """A decoder with one row per sentence of `memory`; no row will exceed `limit` tokens."""
     if isinstance(model, TransEvolveForConditionalGeneration):
-        return EvolvedDecoder(model, memory, mask, limit)
-    return AnyDecoder(model, memory, mask)
+        return SharedSourceDecoder(model, memory, mask, limit)
+    return RepeatedSourceDecoder(model, memory, mask)

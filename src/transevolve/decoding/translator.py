@@ -1,4 +1,4 @@
-"""Sentences in, translations out, in the same order: sorted by length in between, so that batches waste little."""
+"""Translations of sentences, in their order; batches are sorted by length so that little is padding."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def translate_ids(
     options: BeamOptions,
     batch_tokens: int = 4096,
 ) -> list[list[Translated]]:
-    """The n best translations of each source; a source without text is translated by nothing."""
+    """The n best translations of each source; an empty source has an empty translation."""
     found: list[list[Translated]] = [[Translated("", 0.0)] for _ in sources]
     special = len(tokenizer("")["input_ids"])
     for batch in batches_by_length([len(ids) for ids in sources], batch_tokens, shortest=special + 1):
@@ -43,7 +43,7 @@ def translate_ids(
 
 
 def batches_by_length(lengths: Sequence[int], tokens: int, shortest: int) -> Iterator[list[int]]:
-    """Row numbers from long to short, at most `tokens` a batch with padding; rows below `shortest` are left out."""
+    """Row numbers from long to short, at most `tokens` per batch with padding; rows below `shortest` are left out."""
     order = sorted((i for i, length in enumerate(lengths) if length >= shortest), key=lambda i: -lengths[i])
     while order:
         size = max(1, tokens // lengths[order[0]])

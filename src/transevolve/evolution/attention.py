@@ -2,54 +2,99 @@
 
     H^l = Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)) V^l Wo^l
 
-Differs from the paper: by default Wk~ is not carried, since the terms it enters cancel in the softmax
-(`row_operators=True` carries it, with a gradient of exactly zero).
+Differs from the paper: by default there is no Wk~, since the terms it enters cancel in the softmax
+(`row_operators=True` adds it, with a gradient of exactly zero).
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from .backends import BACKENDS, Evolution, Settings
-from .backends.linear import orthogonal_features
-from .backends.memory import Memory, Recall, remember
-from .backends.stream import Stream, open_stream
-from .depth import Convention, depth_map
+from .backends import BACKENDS, Backend, Evolution
+from .backends.state import PreparedEvolution, PreparedKeys, Stream
+from .depth import depth_map
 from .dropout import Dropout
 from .initial import InitialCondition, Temporal, merge_heads, split_heads
+from .masks import sees_no_key
+from .settings import Convention, EvolutionKind, EvolutionSettings
 
-EvolutionKind = Literal["keys", "none"]
 
+class _ZeroGradient(torch.autograd.Function):
+    """Returns `x`, and gives a parameter that has no effect a gradient of zero instead of none."""
 
-class _Carry(torch.autograd.Function):
-    """Passes `x` on, and gives a parameter that cannot matter a gradient of zero instead of none."""
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx, x: Tensor, dead: Tensor) -> Tensor:
-        ctx.save_for_backward(dead)
+    def forward(x: Tensor, unused: Tensor) -> Tensor:
         return x.view_as(x)
 
     @staticmethod
-    @once_differentiable
+    def setup_context(ctx, inputs, output) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
     def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
-        (dead,) = ctx.saved_tensors
-        return grad, torch.zeros_like(dead)
+        (unused,) = ctx.saved_tensors
+        return grad, torch.zeros_like(unused)
+
+    @staticmethod
+    def jvp(ctx, tangent: Tensor, _: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return tangent.view_as(tangent)
 
 
 class AttentionState(NamedTuple):
-    """What `EvolvedAttention.begin` hands to every depth."""
+    """What `EvolvedAttention.begin` returns: a block's attention at every depth.
 
-    evolution: Evolution | Recall
-    keys: int
-    sighted: Bool[Tensor, "batch #q"] | None
+    Args:
+        keys: How many positions `values` must have; None if the values are prepared.
+        sees_no_key: True at queries that have no key to attend to; None if all have one.
+    """
+
+    evolution: Evolution | PreparedEvolution
+    heads: int
+    depth: int
+    keys: int | None
+    sees_no_key: Bool[Tensor, "batch #q"] | None
+
+    def mix(self, values: Float[Tensor, "batch k d"] | None, l: int) -> Float[Tensor, "batch q d"]:
+        """The values averaged by the attention of depth l, before the output projection."""
+        if not 1 <= l <= self.depth:
+            raise ValueError(f"depth l must be 1..{self.depth}, got {l}")
+        if isinstance(self.evolution, PreparedEvolution):
+            if values is not None:
+                raise ValueError("prepared keys have values of their own: pass None")
+            return merge_heads(self.evolution.at(l))
+        if values is None or values.shape[1] != self.keys:
+            found = "none" if values is None else values.shape[1]
+            raise ValueError(f"values must have the {self.keys} positions of the keys, got {found}")
+        return merge_heads(self.evolution.mix(split_heads(values, self.heads), l))
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
         """The attention matrix of depth l."""
         return self.evolution.attention(l)
+
+
+class _Begin(NamedTuple):
+    """The arguments of `EvolvedAttention.begin`."""
+
+    x: Tensor
+    source: Tensor | None
+    key_padding_mask: Tensor | None
+    causal: bool
+    backend: Backend
+    stream: Stream | None
+    prepared: PreparedKeys | None
+
+
+class _Remember(NamedTuple):
+    """The arguments of `EvolvedAttention.remember`."""
+
+    memory: Tensor
+    values: Tensor
+    key_padding_mask: Tensor | None
 
 
 class EvolvedAttention(nn.Module):
@@ -60,10 +105,15 @@ class EvolvedAttention(nn.Module):
 
     `x` is the block's input, `memory` the sequence attended to if it is another one, `key_padding_mask` is True at
     keys to ignore (as in `torch.nn.MultiheadAttention`). A query that sees no key gets zeros.
+
+    `backend` is a name or a `Backend` with settings of its own. Random features that a backend redraws are drawn anew
+    every `redraw_interval` passes in training; a compiled graph keeps those it was compiled with.
+
+    Every phase runs inside `forward`, where hooks that load or gather parameters have them in place.
     """
 
-    projection: Tensor
-    passes: Tensor
+    features: Tensor
+    passes: Tensor | None
 
     def __init__(
         self,
@@ -71,26 +121,22 @@ class EvolvedAttention(nn.Module):
         num_heads: int,
         depth: int,
         *,
-        backend: str = "auto",
-        evolution: EvolutionKind = "keys",
-        row_operators: bool = False,
-        convention: Convention = "paper",
+        backend: str | Backend = EvolutionSettings.attention,
+        evolution: EvolutionKind = EvolutionSettings.evolution,
+        row_operators: bool = EvolutionSettings.row_operators,
+        convention: Convention = EvolutionSettings.convention,
         dropout: float = 0.0,
-        settings: Settings | None = None,
     ):
         super().__init__()
         if hidden_size % (2 * num_heads):
             raise ValueError(
                 f"hidden_size={hidden_size} does not split into {num_heads} heads of even width;"
-                f" a multiple of {2 * num_heads} would"
+                f" use a multiple of {2 * num_heads}"
             )
         if depth < 1:
             raise ValueError(f"a block has at least one depth, got depth={depth}")
-        if backend not in BACKENDS:
-            raise ValueError(f"unknown attention backend {backend!r}; there are {', '.join(sorted(BACKENDS))}")
         self.hidden_size, self.num_heads, self.depth = hidden_size, num_heads, depth
-        self.backend, self.evolution, self.convention = backend, evolution, convention
-        self.settings = settings or Settings()
+        self.evolution, self.convention = evolution, convention
         wide = 2 * hidden_size
         self.query = nn.Linear(hidden_size, wide, bias=False)
         self.key = nn.Linear(hidden_size, wide, bias=False)
@@ -103,9 +149,7 @@ class EvolvedAttention(nn.Module):
             self.register_parameter("temporal_query", None)
         self.temporal_key = nn.Parameter(torch.empty(hidden_size, wide)) if row_operators else None
         self.dropout = Dropout(dropout)
-        self.register_buffer("projection", torch.empty(self.settings.features, wide // num_heads), persistent=False)
-        if self.settings.redraw_interval:
-            self.register_buffer("passes", torch.zeros((), dtype=torch.long))
+        self.backend = backend
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -119,31 +163,148 @@ class EvolvedAttention(nn.Module):
             nn.init.uniform_(self.depth_weight, -limit, limit)
         for linear in self.output:
             nn.init.xavier_uniform_(linear.weight)
-        self.reset_features()
+        self._draw_features(0)
 
     @torch.no_grad()
-    def reset_features(self, draw: int = 0) -> None:
-        """The random features of the `linear` backend; a later draw replaces them."""
-        self._draw = draw
-        if not self.projection.is_meta:
-            features, width = self.projection.shape
-            self.projection.copy_(orthogonal_features(features, width, self.settings.feature_seed + draw))
+    def _draw_features(self, number: int) -> None:
+        self._drawn = number
+        drawn = self.backend.draw(self.features.shape[1], number)
+        if drawn is not None and not self.features.is_meta:
+            self.features.copy_(drawn)
 
-    def _redraw(self) -> None:
-        """New features every `redraw_interval` training passes, counted in the checkpoint."""
-        if not self.settings.redraw_interval or torch.compiler.is_compiling():
+    def _update_features(self) -> None:
+        """Draws the features that belong to the number of passes."""
+        if self.passes is None or self.passes.is_meta or torch.compiler.is_compiling():
             return
-        draw = int(self.passes) // self.settings.redraw_interval
-        if draw != self._draw:
-            self.reset_features(draw)
-        if self.training:
-            self.passes += 1
+        number = int(self.passes) // self.backend.redraw_interval
+        if number != self._drawn:
+            self._draw_features(number)
+
+    def train(self, mode: bool = True) -> "EvolvedAttention":
+        """Updates the features too, so that what is exported after loading has the right ones."""
+        self._update_features()
+        return super().train(mode)
+
+    @property
+    def backend(self) -> Backend:
+        return self._backend
+
+    @backend.setter
+    def backend(self, backend: str | Backend) -> None:
+        self._backend = find_backend(backend)
+        width, device = 2 * self.hidden_size // self.num_heads, self.query.weight.device
+        drawn = self._backend.draw(width)
+        # Empty rather than None: Hugging Face initializes only modules that own a tensor.
+        features = torch.empty(0, width) if drawn is None else drawn
+        passes = torch.zeros((), dtype=torch.long, device=device) if self._backend.redraw_interval else None
+        self.register_buffer("features", features.to(device), persistent=False)
+        self.register_buffer("passes", passes)
+        self._drawn = 0
 
     @property
     def scale(self) -> float:
-        """1/sqrt(d/m) in the paper; the authors' code divides by the root of the head's full width (d+d')/m."""
+        """1/sqrt(d/m) in the paper; the authors' code uses the full width of a head, (d+d')/m."""
         width = self.hidden_size if self.convention == "paper" else 2 * self.hidden_size
         return (width / self.num_heads) ** -0.5
+
+    def begin(
+        self,
+        x: Float[Tensor, "batch q d"],
+        memory: Float[Tensor, "batch k d"] | None = None,
+        key_padding_mask: Bool[Tensor, "batch k"] | None = None,
+        causal: bool = False,
+        *,
+        backend: str | Backend | None = None,
+        stream: Stream | None = None,
+        prepared: PreparedKeys | None = None,
+    ) -> AttentionState:
+        """The initial condition: what attention needs at every depth.
+
+        With a `stream`, `x` are the next tokens of a causal sequence, and `values` those of these tokens. With
+        `prepared` keys, the memory and its values are those prepared, and each depth takes None as values.
+        """
+        self._check(x, memory, key_padding_mask, causal)
+        chosen = self.backend
+        if backend is not None and backend != chosen.name:
+            chosen = find_backend(backend)
+        return self(_Begin(x, memory, key_padding_mask, causal, chosen, stream, prepared))
+
+    def stream(self, limit: int | None = None) -> Stream:
+        """An empty past, to pass to every `begin` of one causal sequence of at most `limit` tokens, if known."""
+        return self.backend.stream(limit)
+
+    def remember(
+        self,
+        memory: Float[Tensor, "batch k d"],
+        values: Float[Tensor, "batch heads k part"],
+        key_padding_mask: Bool[Tensor, "batch k"] | None = None,
+    ) -> PreparedKeys:
+        """A memory prepared for many `begin`s, with values, split into heads, that serve every depth."""
+        self._check(memory, None, key_padding_mask, False)
+        return self(_Remember(memory, values, key_padding_mask))
+
+    def forward(
+        self,
+        state: AttentionState | _Begin | _Remember,
+        values: Float[Tensor, "batch k d"] | None = None,
+        l: int = 1,
+    ) -> Any:
+        """Attention evolved to depth l, applied to the values: batch x q x d."""
+        if isinstance(state, _Begin):
+            return self._begin(state)
+        if isinstance(state, _Remember):
+            keys = self._carry(self.key(state.memory))
+            initial = self._initial(keys[:, :0], keys, state.key_padding_mask, False, self.backend)
+            return self.backend.remember(initial, state.values)
+        mixed = state.mix(values, l)
+        return self.output[l - 1](mixed)
+
+    def _begin(self, given: _Begin) -> AttentionState:
+        backend, x = given.backend, given.x
+        if torch.compiler.is_compiling() and not backend.compiles:
+            backend.refuse("be compiled or exported")
+        mask, causal, shape = given.key_padding_mask, given.causal, (self.num_heads, self.depth)
+        if given.prepared is not None:
+            queries = self.query(x)
+            initial = self._initial(queries, queries[:, :0], None, False, backend)
+            return AttentionState(given.prepared.attend(initial), *shape, None, given.prepared.sees_no_key)
+        source = x if given.source is None else given.source
+        keys = self._carry(self.dropout(self.key(source)))
+        initial = self._initial(self.dropout(self.query(x)), keys, mask, causal, backend)
+        if self.passes is not None and self.training and backend is self.backend and not torch.compiler.is_compiling():
+            self.passes += 1
+        if given.stream is not None:
+            evolution, without = given.stream.extend(initial), given.stream.sees_no_key(x.shape[1])
+            return AttentionState(evolution, *shape, x.shape[1], without)
+        return AttentionState(backend.begin(initial), *shape, source.shape[1], sees_no_key(mask, causal))
+
+    def _carry(self, keys: Tensor) -> Tensor:
+        """The keys, with a gradient of zero for the operators that have no effect on them."""
+        if self.temporal_key is None or not torch.is_grad_enabled():
+            return keys
+        return _ZeroGradient.apply(keys, self.temporal_key)
+
+    def _initial(
+        self, queries: Tensor, keys: Tensor, key_padding_mask: Tensor | None, causal: bool, backend: Backend
+    ) -> InitialCondition:
+        if backend is self.backend:
+            self._update_features()
+            features = self.features
+        else:
+            features = backend.draw(queries.shape[-1] // self.num_heads)
+            features = None if features is None else features.to(queries.device)
+        return InitialCondition(
+            queries=queries,
+            keys=keys,
+            heads=self.num_heads,
+            depth=self.depth,
+            scale=self.scale,
+            value_part=self.hidden_size // self.num_heads,
+            temporal=self._temporal(),
+            key_padding_mask=key_padding_mask,
+            causal=causal,
+            features=features,
+        )
 
     def _temporal(self) -> Temporal | None:
         if self.depth_weight is None or self.temporal_query is None:
@@ -156,76 +317,14 @@ class EvolvedAttention(nn.Module):
             key=None if key is None else key.detach().unflatten(0, by_head),
         )
 
-    def begin(
-        self,
-        x: Float[Tensor, "batch q d"],
-        memory: Float[Tensor, "batch k d"] | None = None,
-        key_padding_mask: Bool[Tensor, "batch k"] | None = None,
-        causal: bool = False,
-        *,
-        backend: str | None = None,
-        stream: Stream | None = None,
-    ) -> AttentionState:
-        """The initial condition: all that attention needs at every depth.
-
-        With a `stream`, `x` are the next tokens of a causal sequence, and `values` those of these tokens.
-        """
+    def _check(self, x: Tensor, memory: Tensor | None, key_padding_mask: Tensor | None, causal: bool) -> None:
         source = x if memory is None else memory
-        self._check(x, source, memory is not None, key_padding_mask, causal)
-        backend = backend or self.backend
-        if backend == "linear":
-            self._redraw()
-        keys = self.dropout(self.key(source))
-        if self.temporal_key is not None and torch.is_grad_enabled():
-            keys = _Carry.apply(keys, self.temporal_key)
-        initial = self._initial(self.dropout(self.query(x)), keys, key_padding_mask, causal)
-        if stream is not None:
-            return AttentionState(stream.extend(initial), x.shape[1], stream.sighted(x.shape[1]))
-        return AttentionState(BACKENDS[backend](initial, self.settings), source.shape[1], initial.sighted())
-
-    def _initial(
-        self, queries: Tensor, keys: Tensor, key_padding_mask: Tensor | None = None, causal: bool = False
-    ) -> InitialCondition:
-        return InitialCondition(
-            queries=queries,
-            keys=keys,
-            heads=self.num_heads,
-            depth=self.depth,
-            scale=self.scale,
-            temporal=self._temporal(),
-            key_mask=None if key_padding_mask is None else ~key_padding_mask,
-            causal=causal,
-            projection=self.projection,
-        )
-
-    def stream(self, limit: int | None = None) -> Stream:
-        """An empty past, to be given to every `begin` of one causal sequence, of at most `limit` tokens if known."""
-        return open_stream(self.backend, self.settings, limit)
-
-    def remember(
-        self,
-        memory: Float[Tensor, "batch k d"],
-        values: Float[Tensor, "batch heads k part"],
-        key_padding_mask: Bool[Tensor, "batch k"] | None = None,
-    ) -> Memory:
-        """A memory prepared for many `recall`s, with the values, split in heads, that serve every depth."""
-        self._check(memory, memory, True, key_padding_mask, False)
-        keys = self.key(memory)
-        initial = self._initial(keys[:, :0], keys, key_padding_mask)
-        return remember(self.backend, initial, self.settings, values)
-
-    def recall(self, x: Float[Tensor, "batch q d"], memory: Memory) -> AttentionState:
-        """`begin` with a remembered memory: each depth is then asked for without values."""
-        queries = self.query(x)
-        return AttentionState(memory.recall(self._initial(queries, queries[:, :0])), memory.keys, memory.sighted)
-
-    def _check(self, x: Tensor, source: Tensor, cross: bool, key_padding_mask: Tensor | None, causal: bool) -> None:
         for name, tensor in (("x", x), ("memory", source)):
             if tensor.ndim != 3 or tensor.shape[-1] != self.hidden_size:
                 raise ValueError(f"{name} must be (batch, length, {self.hidden_size}), got {tuple(tensor.shape)}")
         if x.shape[0] != source.shape[0]:
             raise ValueError(f"x has batch {x.shape[0]} but memory has batch {source.shape[0]}")
-        if causal and cross:
+        if causal and memory is not None:
             raise ValueError("causal attention orders the tokens of one sequence: it has no meaning with a memory")
         if key_padding_mask is not None:
             if key_padding_mask.dtype != torch.bool:
@@ -236,36 +335,14 @@ class EvolvedAttention(nn.Module):
                     f" got {tuple(key_padding_mask.shape)}"
                 )
 
-    def forward(
-        self,
-        state: AttentionState,
-        values: Float[Tensor, "batch k d"] | None,
-        l: int,
-        *,
-        gain: Float[Tensor, " d"] | None = None,
-        offset: Float[Tensor, " d"] | None = None,
-    ) -> Float[Tensor, "batch q d"]:
-        """Attention evolved to depth l, applied to `values * gain + offset`; a remembered memory has its own values.
-
-        Rows of attention sum to one, so gain and offset are applied after the product: one normalised memory
-        then serves every depth.
-        """
-        if not 1 <= l <= self.depth:
-            raise ValueError(f"depth l must be 1..{self.depth}, got {l}")
-        if isinstance(state.evolution, Recall):
-            if values is not None:
-                raise ValueError("a remembered memory has values of its own: give None")
-            mixed = merge_heads(state.evolution.at(l))
-        else:
-            if values is None or values.shape[1] != state.keys:
-                given = "none" if values is None else values.shape[1]
-                raise ValueError(f"values must have the {state.keys} positions of the keys, got {given}")
-            mixed = merge_heads(state.evolution.mix(split_heads(values, self.num_heads), l))
-        if gain is not None:
-            mixed = mixed * gain
-        if offset is not None:
-            mixed = mixed + (offset if state.sighted is None else offset * state.sighted[..., None].to(offset.dtype))
-        return self.output[l - 1](mixed)
-
     def extra_repr(self) -> str:
-        return f"heads={self.num_heads}, depth={self.depth}, backend={self.backend}, evolution={self.evolution}"
+        return f"heads={self.num_heads}, depth={self.depth}, backend={self.backend.name}, evolution={self.evolution}"
+
+
+def find_backend(backend: str | Backend) -> Backend:
+    """A backend by name, with its default settings; a `Backend` is returned as it is."""
+    if isinstance(backend, Backend):
+        return backend
+    if backend not in BACKENDS:
+        raise ValueError(f"unknown attention backend {backend!r}; there are {', '.join(sorted(BACKENDS))}")
+    return BACKENDS[backend]

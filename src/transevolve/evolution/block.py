@@ -1,72 +1,76 @@
 """Blocks: an initial condition, then L depths of evolved attention and feed-forward (paper, equations 9, 11 and 13).
 
 Differs from the paper, as the authors' code does: values and feed-forward inputs are layer-normalised, and a block
-ends with a layer norm. A query never masks itself: padding hides keys only.
+ends with a layer norm. Padding masks keys only, never queries.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from functools import partial
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
-from torch.utils.checkpoint import checkpoint
 
-from .attention import AttentionState, EvolutionKind, EvolvedAttention
-from .backends import Settings
-from .backends.memory import Memory
-from .backends.stream import Stream
-from .depth import Convention
+from .attention import AttentionState, EvolvedAttention, find_backend
+from .backends import Backend
+from .backends.state import PreparedKeys, Stream
+from .checkpointing import Checkpointed
 from .dropout import Dropout
-from .feedforward import FullFeedForward, RandomFeedForward, RotationInit, RotationKey
+from .feedforward import FullFeedForward, RandomFeedForward, RotationKey
+from .settings import EvolutionSettings
 
 
-@dataclass(frozen=True)
-class BlockOptions:
-    """What all blocks of a stack share."""
+@dataclass(kw_only=True)
+class BlockOptions(EvolutionSettings):
+    """The settings that all blocks of a stack share, and the number of their depths. No dropout unless asked for."""
 
-    hidden_size: int
-    num_heads: int
-    intermediate_size: int
     depth: int
-    feedforward: str = "full"
-    backend: str = "auto"
-    evolution: EvolutionKind = "keys"
-    row_operators: bool = False
-    rotation_seed: int | None = 0
-    rotation_init: RotationInit = "unit"
-    convention: Convention = "paper"
     dropout: float = 0.0
-    layer_norm_eps: float = 1e-5
-    settings: Settings = field(default_factory=Settings)
 
-    def attention(self) -> EvolvedAttention:
+    def __post_init__(self):
+        self.resolve()
+
+    @classmethod
+    def of(cls, settings: EvolutionSettings, depth: int) -> "BlockOptions":
+        return cls(depth=depth, **{f.name: getattr(settings, f.name) for f in fields(EvolutionSettings)})
+
+    def backend(self) -> Backend:
+        """The attention backend, with those settings that are its own."""
+        return find_backend(self.attention).configured(
+            memory_budget=self.attention_memory_budget,
+            features=self.num_features,
+            feature_map=self.feature_map,
+            feature_seed=self.feature_seed,
+            redraw_interval=self.feature_redraw_interval,
+        )
+
+    def build_attention(self) -> EvolvedAttention:
         return EvolvedAttention(
             self.hidden_size,
-            self.num_heads,
+            self.num_attention_heads,
             self.depth,
-            backend=self.backend,
+            backend=self.backend(),
             evolution=self.evolution,
             row_operators=self.row_operators,
             convention=self.convention,
             dropout=self.dropout,
-            settings=self.settings,
         )
 
-    def feed_forward(self, stack: int, block: int, l: int) -> nn.Module:
+    def build_feedforward(self, stack: int, block: int, l: int) -> nn.Module:
         if self.feedforward == "full":
-            return FullFeedForward(self.hidden_size, self.intermediate_size)
-        key = RotationKey(self.rotation_seed, stack, block, l, self.depth)
-        return RandomFeedForward(self.hidden_size, self.intermediate_size, key, self.convention, self.rotation_init)
+            return FullFeedForward(self)
+        return RandomFeedForward(self, RotationKey(self.rotation_seed, stack, block, l, self.depth))
 
     def norm(self) -> nn.LayerNorm:
-        return nn.LayerNorm(self.hidden_size, eps=self.layer_norm_eps)
+        return nn.LayerNorm(self.hidden_size, eps=self.norm_eps)
 
 
 @dataclass
 class Trace:
-    """Collects what a caller asked to see: X^l entering each depth, and the attention of each depth."""
+    """Collects what a caller asked for: X^l entering each depth, and the attention of each depth.
+
+    A subclass may override `depth` and `end` to watch a stack as it runs.
+    """
 
     hidden_states: list[Tensor] | None = None
     attentions: list[Tensor] | None = None
@@ -76,59 +80,42 @@ class Trace:
         if self.hidden_states is not None:
             self.hidden_states.append(x)
 
-    def attend(self, state: AttentionState, cross: AttentionState | None, l: int, rows: int) -> None:
+    def depth(self, block: nn.Module, l: int, x: Tensor, state: AttentionState, cross: AttentionState | None) -> None:
+        """Depth l of a block is about to act on x."""
+        self.enter(x)
         if self.attentions is not None:
             self.attentions.append(state.attention(l))
         if self.cross_attentions is not None and cross is not None:
             by_sentence = cross.attention(l)
-            beams = by_sentence.unflatten(2, (rows // by_sentence.shape[0], -1))
+            beams = by_sentence.unflatten(2, (x.shape[0] // by_sentence.shape[0], -1))
             self.cross_attentions.append(beams.transpose(1, 2).flatten(0, 1))
 
-
-@dataclass
-class BlockPast:
-    """What a decoder block keeps between tokens: its self attention's past, and the memory once it is known."""
-
-    stream: Stream
-    memory: Memory | None = None
-
-
-class _Block(nn.Module):
-    """Runs its depths, each recomputed in backward if `gradient_checkpointing` is set."""
-
-    gradient_checkpointing = False
-    _gradient_checkpointing_func: Callable[..., Tensor] = partial(checkpoint, use_reentrant=False)
-
-    def run(self, step: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        if self.gradient_checkpointing and self.training:
-            return self._gradient_checkpointing_func(step, x)
-        return step(x)
+    def end(self, block: nn.Module, x: Tensor, state: AttentionState) -> None:
+        """The last depth of a block has acted; its norm follows."""
 
 
 class EncoderDepth(nn.Module):
-    """H = x + Attention^l(LayerNorm(x)); x' = H + FF^l(LayerNorm(H))."""
+    """The parts of depth l, except its attention, which belongs to the block. Calling it runs the feed-forward."""
 
     def __init__(self, options: BlockOptions, stack: int, block: int, l: int):
         super().__init__()
         self.l = l
         self.value_norm = options.norm()
         self.feedforward_norm = options.norm()
-        self.feedforward = options.feed_forward(stack, block, l)
+        self.feedforward = options.build_feedforward(stack, block, l)
         self.dropout = Dropout(options.dropout)
 
-    def forward(
-        self, attention: EvolvedAttention, state: AttentionState, x: Float[Tensor, "batch n d"]
-    ) -> Float[Tensor, "batch n d"]:
-        h = x + self.dropout(attention(state, self.value_norm(x), self.l))
+    def forward(self, h: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
+        """h + FF^l(LayerNorm(h))"""
         return h + self.dropout(self.feedforward(self.feedforward_norm(h)))
 
 
-class EncoderBlock(_Block):
+class EncoderBlock(Checkpointed):
     """Self attention from this block's input, evolved over its depths."""
 
     def __init__(self, options: BlockOptions, stack: int = 0, block: int = 0):
         super().__init__()
-        self.attention = options.attention()
+        self.attention = options.build_attention()
         self.depths = nn.ModuleList(EncoderDepth(options, stack, block, l + 1) for l in range(options.depth))
         self.norm = options.norm()
 
@@ -138,108 +125,110 @@ class EncoderBlock(_Block):
         key_padding_mask: Bool[Tensor, "batch n"] | None = None,
         causal: bool = False,
         trace: Trace | None = None,
+        stream: Stream | None = None,
     ) -> Float[Tensor, "batch n d"]:
-        state = self.attention.begin(x, key_padding_mask=key_padding_mask, causal=causal)
+        state = self.attention.begin(x, key_padding_mask=key_padding_mask, causal=causal, stream=stream)
         for depth in self.depths:
             if trace is not None:
-                trace.enter(x)
-                trace.attend(state, None, depth.l, x.shape[0])
-            x = self.run(partial(depth, self.attention, state), x)
+                trace.depth(self, depth.l, x, state, None)
+            x = self.run(partial(self._depth, depth, state), x)
+        if trace is not None:
+            trace.end(self, x, state)
         return self.norm(x)
 
+    def _depth(self, depth: EncoderDepth, state: AttentionState, x: Float[Tensor, "batch n d"]) -> Tensor:
+        """H = x + Attention^l(LayerNorm(x)); x' = H + FF^l(LayerNorm(H))."""
+        return depth(x + depth.dropout(self.attention(state, depth.value_norm(x), depth.l)))
 
-class DecoderDepth(nn.Module):
-    """Causal self attention, cross attention to LayerNorm^l(memory), feed-forward; a residual around each."""
+
+class AffineAfterAttention(nn.LayerNorm):
+    """Gain and offset of LayerNorm^l(memory), applied to the averaged values.
+
+    Rows of attention sum to one, so the result is the same, and one normalized memory serves every depth.
+    """
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, mixed: Float[Tensor, "batch q d"], sees_no_key: Bool[Tensor, "batch #q"] | None
+    ) -> Float[Tensor, "batch q d"]:
+        offset = self.bias if sees_no_key is None else self.bias * (~sees_no_key)[..., None].to(self.bias.dtype)
+        return mixed * self.weight + offset
+
+
+class DecoderDepth(EncoderDepth):
+    """As in the encoder, with the layer norm of the encoder output."""
 
     def __init__(self, options: BlockOptions, stack: int, block: int, l: int):
-        super().__init__()
-        self.l = l
-        self.value_norm = options.norm()
-        self.memory_norm = options.norm()
-        self.feedforward_norm = options.norm()
-        self.feedforward = options.feed_forward(stack, block, l)
-        self.dropout = Dropout(options.dropout)
-
-    def forward(
-        self,
-        attention: EvolvedAttention,
-        state: AttentionState,
-        cross_attention: EvolvedAttention,
-        cross_state: AttentionState,
-        memory: Float[Tensor, "sentences k d"] | None,
-        x: Float[Tensor, "batch n d"],
-    ) -> Float[Tensor, "batch n d"]:
-        h = x + self.dropout(attention(state, self.value_norm(x), self.l))
-        norm = self.memory_norm
-        recalled = cross_attention(cross_state, memory, self.l, gain=norm.weight, offset=norm.bias)
-        h = h + self.dropout(recalled.view(h.shape))
-        return h + self.dropout(self.feedforward(self.feedforward_norm(h)))
+        super().__init__(options, stack, block, l)
+        self.memory_norm = AffineAfterAttention(options.hidden_size, eps=options.norm_eps)
 
 
-class DecoderBlock(_Block):
+class DecoderBlock(Checkpointed):
     """Self and cross attention from this block's input, each evolved over its depths with operators of its own.
 
-    There may be several rows, its beams, to each sentence of the memory: they are then so many queries of one sentence.
+    There may be several rows, its beams, per sentence of the memory: all of them are queries of that one sentence.
     """
 
     def __init__(self, options: BlockOptions, stack: int = 1, block: int = 0):
         super().__init__()
-        self.self_attention = options.attention()
-        self.cross_attention = options.attention()
+        self.self_attention = options.build_attention()
+        self.cross_attention = options.build_attention()
         self.depths = nn.ModuleList(DecoderDepth(options, stack, block, l + 1) for l in range(options.depth))
         self.norm = options.norm()
-
-    def past(self, limit: int | None = None) -> BlockPast:
-        """An empty past; `limit` is a length that will suffice, if one is known."""
-        return BlockPast(self.self_attention.stream(limit))
-
-    def remember(
-        self,
-        past: BlockPast,
-        memory: Float[Tensor, "sentences k d"],
-        values: Float[Tensor, "sentences heads k part"],
-        padding: Bool[Tensor, "sentences k"] | None,
-    ) -> None:
-        """Prepares the memory for all tokens to come; `values`, its normalised form, may be shared by all blocks."""
-        past.memory = self.cross_attention.remember(memory, values, padding)
 
     def forward(
         self,
         x: Float[Tensor, "batch n d"],
         memory: Float[Tensor, "sentences k d"] | None,
-        normalised_memory: Float[Tensor, "sentences k d"] | None,
+        values: Float[Tensor, "sentences k d"] | None,
         key_padding_mask: Bool[Tensor, "batch n"] | None = None,
-        memory_padding_mask: Bool[Tensor, "sentences k"] | None = None,
+        memory_key_padding_mask: Bool[Tensor, "sentences k"] | None = None,
         trace: Trace | None = None,
-        past: BlockPast | None = None,
+        stream: Stream | None = None,
+        prepared: PreparedKeys | None = None,
     ) -> Float[Tensor, "batch n d"]:
-        stream = None if past is None else past.stream
+        """`values` are the normalized memory. With a stream, `x` are the tokens that follow; `prepared` keys stand for
+        the memory and its values."""
         state = self.self_attention.begin(x, key_padding_mask=key_padding_mask, causal=True, stream=stream)
-        if past is not None and past.memory is not None:
-            cross = self.cross_attention.recall(_by_sentence(x, past.memory.sentences), past.memory)
+        if prepared is not None:
+            cross = self.cross_attention.begin(_by_sentence(x, prepared.sentences), prepared=prepared)
         else:
             assert memory is not None
             queries = _by_sentence(x, memory.shape[0])
-            cross = self.cross_attention.begin(queries, memory, key_padding_mask=memory_padding_mask)
+            cross = self.cross_attention.begin(queries, memory, key_padding_mask=memory_key_padding_mask)
         for depth in self.depths:
             if trace is not None:
-                trace.enter(x)
-                trace.attend(state, cross, depth.l, x.shape[0])
-            step = partial(depth, self.self_attention, state, self.cross_attention, cross, normalised_memory)
-            x = self.run(step, x)
+                trace.depth(self, depth.l, x, state, cross)
+            step = partial(self._depth, depth, state, cross, values)
+            # Recomputing a step would append its tokens to the stream again.
+            x = self.run(step, x) if stream is None else step(x)
+        if trace is not None:
+            trace.end(self, x, state)
         return self.norm(x)
+
+    def _depth(
+        self,
+        depth: DecoderDepth,
+        state: AttentionState,
+        cross: AttentionState,
+        values: Float[Tensor, "sentences k d"] | None,
+        x: Float[Tensor, "batch n d"],
+    ) -> Tensor:
+        """Causal self attention, cross attention to LayerNorm^l(memory), feed-forward; a residual around each."""
+        h = x + depth.dropout(self.self_attention(state, depth.value_norm(x), depth.l))
+        mixed = depth.memory_norm(cross.mix(values, depth.l), cross.sees_no_key)
+        return depth(h + depth.dropout(self.cross_attention.output[depth.l - 1](mixed).view(h.shape)))
 
 
 def _by_sentence(x: Float[Tensor, "batch n d"], sentences: int) -> Float[Tensor, "sentences queries d"]:
-    """The tokens of all rows of a sentence, one after the other."""
+    """The tokens of all rows of a sentence, one row after the other."""
     rows = x.shape[0]
     if rows == sentences:
         return x
     if rows % sentences:
-        raise ValueError(f"{rows} rows are no whole number of beams for each of {sentences} sentences of the memory")
+        raise ValueError(f"{rows} decoder rows do not divide into beams of {sentences} sentences")
     return x.reshape(sentences, -1, x.shape[-1])
 
 
-def normalised(memory: Float[Tensor, "batch k d"], eps: float) -> Float[Tensor, "batch k d"]:
-    """Layer norm without gain and offset: the one form of the memory that all depths share."""
+def normalize_without_affine(memory: Float[Tensor, "batch k d"], eps: float) -> Float[Tensor, "batch k d"]:
+    """Layer norm without gain and offset: the form of the memory that all depths share."""
     return layer_norm(memory, memory.shape[-1:], eps=eps)

@@ -1,58 +1,78 @@
-"""What a decoder keeps between tokens: the past of every block, and one memory of the source."""
+"""What a decoder keeps between tokens: the past of every block, and one prepared source."""
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .block import BlockPast
+from .backends.state import PreparedKeys, Stream
 
 
-class DecoderPast:
-    """Per block one set of keys, per depth their drift and values; of the source, keys per block and, once for all
-    depths and blocks, its normalised form `values`. Rows may be beams: a sentence's source is kept once for all."""
+class DecoderState:
+    """The past of a decoder's blocks, and the source they attend to.
 
-    def __init__(self, blocks: list[BlockPast]):
-        self.blocks = blocks
+    Each block stores one set of keys, and for each depth their drift and values. Of the source there is one set of keys
+    per block, and one normalized copy, `values`, for all depths and blocks. Rows may be beams: a source is stored once.
+
+    Without a source, as in a language model, rows are beams of `rows_of` sequences; 1 lets any row follow any other.
+    """
+
+    def __init__(self, streams: list[Stream], rows_of: int | None = None):
+        self.streams, self.rows_of = streams, rows_of
+        self.prepared: list[PreparedKeys] = []
         self.values: Float[Tensor, "sentences heads k part"] | None = None
 
     @property
     def length(self) -> int:
-        return self.blocks[0].stream.length
+        """Tokens decoded so far."""
+        return self.streams[0].length
+
+    @property
+    def croppable(self) -> bool:
+        return all(stream.croppable for stream in self.streams)
 
     @property
     def sentences(self) -> int:
-        memory = self.blocks[0].memory
-        if memory is None:
-            raise ValueError("nothing was decoded yet: the past knows no sentences")
-        return memory.sentences
+        if self.rows_of is not None:
+            return self.rows_of
+        if not self.prepared:
+            raise ValueError("the state holds no source: run the decoder on it first")
+        return self.prepared[0].sentences
+
+    def prepare(self, values: Float[Tensor, "sentences heads k part"], prepared: list[PreparedKeys]) -> None:
+        """Sets the source: its normalized form, and the keys of every block."""
+        self.values, self.prepared = values, prepared
 
     def reorder(self, parents: Int[Tensor, " batch"]) -> None:
-        """Row i goes on from row `parents[i]` of the same sentence; the source's part stays where it is."""
-        for block in self.blocks:
-            block.stream.reorder(parents, self.sentences)
+        """Row i continues row `parents[i]` of the same sentence; the first call may add rows."""
+        sentences = self.sentences
+        for stream in self.streams:
+            stream.reorder(parents, sentences)
 
     def select(self, sentences: Int[Tensor, " kept"], width: int) -> None:
-        """Keeps only these sentences, of `width` rows each."""
-        self.values = None if self.values is None else self.values[sentences]
-        for block in self.blocks:
-            block.stream.select(sentences, width)
-            if block.memory is not None:
-                block.memory.select(sentences, self.values)
+        """Keeps these sentences only, with all `width` rows of each."""
+        for stream in self.streams:
+            stream.select(sentences, width)
+        if self.rows_of is not None:
+            self.rows_of = len(sentences)
+        if self.values is not None:
+            self.values = self.values[sentences]
+            for keys in self.prepared:
+                keys.select(sentences, self.values)
 
-    def crop(self, length: int) -> None:
-        """Forgets all but the first `length` tokens."""
-        for block in self.blocks:
-            block.stream.crop(length)
+    def truncate(self, length: int) -> None:
+        """Drops all but the first `length` tokens."""
+        for stream in self.streams:
+            stream.truncate(length)
 
     def self_bytes(self) -> int:
-        """Memory that the target's past takes."""
-        return _bytes([tensor for block in self.blocks for tensor in block.stream.tensors()])
+        """Bytes that the past takes, unused storage included."""
+        return _bytes([tensor for stream in self.streams for tensor in stream.tensors()])
 
     def cross_bytes(self) -> int:
-        """Memory that the source takes."""
-        return _bytes([t for block in self.blocks if block.memory is not None for t in block.memory.tensors()])
+        """Bytes that the source takes."""
+        return _bytes([tensor for keys in self.prepared for tensor in keys.tensors()])
 
 
 def _bytes(tensors: list[Tensor]) -> int:
-    """Of tensors some of which may be the same one."""
+    """Counts a shared tensor once."""
     unique = {tensor.data_ptr(): tensor for tensor in tensors}
     return sum(tensor.numel() * tensor.itemsize for tensor in unique.values())

@@ -1,13 +1,12 @@
-"""The map of depth, T^l (paper, equation 7): what a block knows about time."""
+"""The map of depth, T^l (paper, equation 7): how a block encodes time."""
 
 import math
-from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Convention = Literal["paper", "reference"]
+from .settings import Convention
 
 
 def depth_angles(
@@ -16,7 +15,7 @@ def depth_angles(
     """Angle of frequency j at depth l, in float64.
 
     paper:     j l / P = 2 pi j l / (d' L),  j = 1..d'/2,  l = 1..L
-    reference: i p pi / 64,                  p = 0..d'/2 - 1,  i = 0..L - 1, whatever d' and L
+    reference: i p pi / 64,                  p = 0..d'/2 - 1,  i = 0..L - 1, for any d' and L
     """
     frequencies = torch.arange(width // 2, dtype=torch.float64, device=device)
     times = torch.arange(depth, dtype=torch.float64, device=device)

@@ -3,34 +3,32 @@
     full:    relu(x W1 + B1) W2 + B2
     random:  the same with W = U S V, where U and V are fixed rotations of that depth and S is learned
 
-Differs from the paper: matrices multiply from the right, as everywhere else in it.
+Differs from the paper: matrices multiply from the right here too.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from .depth import Convention
 from .rotation import LEFT, RIGHT, drawn_pair, rotation_pair
-
-RotationInit = Literal["unit", "reference"]
+from .settings import Convention, EvolutionSettings, LayerSettings
 
 
 def _perceptron(first: nn.Module, second: nn.Module, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-    """second(relu(first(x))). On flat rows `first` returns no view, so that relu can work in place without a copy."""
+    """second(relu(first(x))). On flat rows `first` returns no view, so relu works in place without a copy."""
     return second(torch.relu_(first(x.reshape(-1, x.shape[-1])))).view(x.shape)
 
 
 class GlorotLinear(nn.Linear):
-    """x W + B, W as Glorot and Bengio begin it, B zero.
+    """x W + B, with a Glorot uniform start for W and zero for B.
 
-    A class of its own, since Hugging Face initialises no module without parameters of its own, such as a feed-forward.
+    A class of its own, since Hugging Face initializes only modules that own parameters, which a feed-forward does not.
     """
 
     def reset_parameters(self) -> None:
@@ -41,10 +39,10 @@ class GlorotLinear(nn.Linear):
 class FullFeedForward(nn.Module):
     """relu(x W1 + B1) W2 + B2, every weight learned."""
 
-    def __init__(self, hidden_size: int, intermediate_size: int):
+    def __init__(self, settings: LayerSettings):
         super().__init__()
-        self.linear_1 = GlorotLinear(hidden_size, intermediate_size)
-        self.linear_2 = GlorotLinear(intermediate_size, hidden_size)
+        self.linear_1 = GlorotLinear(settings.hidden_size, settings.intermediate_size)
+        self.linear_2 = GlorotLinear(settings.intermediate_size, settings.hidden_size)
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         return _perceptron(self.linear_1, self.linear_2, x)
@@ -52,7 +50,7 @@ class FullFeedForward(nn.Module):
 
 @dataclass(frozen=True)
 class RotationKey:
-    """Which stream a rotation is drawn from, and at which depth of how many it stands."""
+    """The random stream of a rotation, and its depth l out of `depth`."""
 
     seed: int | None
     stack: int
@@ -62,7 +60,7 @@ class RotationKey:
 
     def stream(self, matrix: int) -> tuple[int, ...]:
         if self.seed is None:
-            raise ValueError("rotations without a seed have no stream: their draws come with the checkpoint")
+            raise ValueError("rotations without a seed have no stream: their draws are in the checkpoint")
         return (self.seed, self.stack, self.block, self.l, matrix)
 
 
@@ -70,7 +68,7 @@ class RotationLinear(nn.Module):
     """x U S V + B, with U and V fixed and min(in, out) singular values learned.
 
     With a seed, U and V are not part of the checkpoint; without one (`key.seed is None`) they are, and must be loaded.
-    In training the chain ((x U) * s) V needs no gradient of a matrix; in inference it is folded into one matrix.
+    In training the chain ((x U) * s) V needs no gradient of a matrix; in inference on a CPU it is folded into one.
     """
 
     u: Tensor
@@ -87,12 +85,12 @@ class RotationLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(outputs))
         self.register_buffer("u", torch.empty(inputs, rank), persistent=key.seed is None)
         self.register_buffer("v", torch.empty(rank, outputs), persistent=key.seed is None)
-        self._folded: tuple[tuple, Tensor] | None = None
+        self._folded: tuple[Tensor, Tensor] | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Singular values of one size, chosen so that the root mean square of the output is `gain` times the input's;
-        without a gain, the authors' Glorot uniform draw, under which the layer starts almost inert."""
+        """Equal singular values that make the root mean square of the output `gain` times that of the input; without a
+        gain, the authors' Glorot uniform draw, with which the layer starts almost inert."""
         rank = len(self.singular_values)
         if self.gain is None:
             limit = math.sqrt(6 / rank)
@@ -113,7 +111,7 @@ class RotationLinear(nn.Module):
 
     @torch.no_grad()
     def load_draws(self, left: np.ndarray, right: np.ndarray) -> None:
-        """Take rotations from draws recorded elsewhere."""
+        """Sets the rotations from recorded draws."""
         u, v = rotation_pair(left, right, self.inputs, self.outputs, self.key.l, self.key.depth, self.convention)
         self.u.copy_(u)
         self.v.copy_(v)
@@ -123,44 +121,40 @@ class RotationLinear(nn.Module):
         return (self.u * self.singular_values) @ self.v
 
     def folded(self) -> Float[Tensor, "inputs outputs"]:
-        """`weight()`, kept until one of its factors changes."""
-        parts = (self.u, self.singular_values, self.v)
-        if any(p.is_inference() for p in parts):
-            return self.weight()
-        stamp = tuple((p.data_ptr(), p._version, p.dtype, p.device) for p in parts)
-        if self._folded is None or self._folded[0] != stamp:
-            self._folded = (stamp, self.weight())
-        return self._folded[1]
+        """`weight()`, kept until one of its factors changes.
+
+        Changes are found by value, since writes to `.data` leave no other trace: by all singular values, and by the
+        diagonals of U and V, which are fixed draws and only ever replaced as a whole.
+        """
+        stamp = torch.cat([self.singular_values, self.u.diagonal(), self.v.diagonal()])
+        kept = self._folded
+        if kept is None or kept[0].dtype != stamp.dtype or not torch.equal(kept[0], stamp):
+            self._folded = kept = (stamp, self.weight())
+        return kept[1]
 
     def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
-        if torch.is_grad_enabled() or self.training or torch.compiler.is_compiling():
-            return torch.nn.functional.linear((x @ self.u) * self.singular_values, self.v.mT, self.bias)
-        return torch.nn.functional.linear(x, self.folded().mT, self.bias)
+        trained = torch.is_grad_enabled() or self.training
+        if trained or torch.compiler.is_compiling() or x.device.type != "cpu":
+            return linear((x @ self.u) * self.singular_values, self.v.mT, self.bias)
+        return linear(x, self.folded().mT, self.bias)
 
 
 class RandomFeedForward(nn.Module):
     """relu(x U1 S1 V1 + B1) U2 S2 V2 + B2: O(d + d_ff) learned parameters."""
 
-    def __init__(
-        self,
-        hidden_size: int,
-        intermediate_size: int,
-        key: RotationKey,
-        convention: Convention = "paper",
-        rotation_init: RotationInit = "unit",
-    ):
+    def __init__(self, settings: EvolutionSettings, key: RotationKey):
         super().__init__()
-        unit = rotation_init == "unit"
-        relu_gain = math.sqrt(2) if unit else None
-        self.linear_1 = RotationLinear(hidden_size, intermediate_size, key, 0, convention, 1.0 if unit else None)
-        self.linear_2 = RotationLinear(intermediate_size, hidden_size, key, 1, convention, relu_gain)
+        narrow, wide, convention = settings.hidden_size, settings.intermediate_size, settings.convention
+        gains = (1.0, math.sqrt(2)) if settings.rotation_init == "unit" else (None, None)
+        self.linear_1 = RotationLinear(narrow, wide, key, 0, convention, gains[0])
+        self.linear_2 = RotationLinear(wide, narrow, key, 1, convention, gains[1])
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         return _perceptron(self.linear_1, self.linear_2, x)
 
 
 def rotation_streams(seed: int, layout: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """The keys of every stream that stacks of (blocks, depth) draw from: what a checksum has to cover."""
+    """The key of every stream that stacks of (blocks, depth) draw from, for the checksum."""
     return [
         (*RotationKey(seed, stack, block, l, depth).stream(matrix), side)
         for stack, (blocks, depth) in enumerate(layout)

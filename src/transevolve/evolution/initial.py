@@ -5,10 +5,10 @@ With Q = X Wq and K = Y Wk at the full width d + d', head h's slice Q_h, K_h, an
     A0[h] = Q_h K_h^T / sqrt(d/m)      A1[h] = Q Wk~_h^T
     A2[h] = K Wq~_h^T                  A3[h] = diagonal of Wq~_h Wk~_h^T
 
-and the attention of depth l is Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)).
+The attention of depth l is Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)).
 
-Differs from the paper: softmax does not see what is constant along a row, so the A1 and A3 terms cancel exactly.
-What is left of them is the key drift b^l = A2 T^l; only the `literal` backend ever forms A1 and A3.
+Differs from the paper: softmax ignores what is constant along a row, so the A1 and A3 terms cancel exactly and only
+the key drift b^l = A2 T^l remains. Only the `literal` backend forms A1 and A3.
 """
 
 from typing import NamedTuple
@@ -16,6 +16,8 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from .masks import visible_keys
 
 
 def split_heads(x: Float[Tensor, "batch n width"], heads: int) -> Float[Tensor, "batch heads n part"]:
@@ -26,24 +28,29 @@ def merge_heads(x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "batch 
     return x.transpose(1, 2).flatten(2)
 
 
+def at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    """The precision of softmax, drift and normalizers."""
+    return torch.promote_types(dtype, torch.float32)
+
+
 def row_operator(
     queries: Float[Tensor, "batch q wide"], temporal_key: Float[Tensor, "heads part wide"]
 ) -> Float[Tensor, "batch heads q part"]:
-    """A1: how depth moves all the scores of one query together."""
+    """A1: how depth shifts all scores of one query."""
     return torch.einsum("bqw,hpw->bhqp", queries, temporal_key)
 
 
 def key_operator(
     keys: Float[Tensor, "batch k wide"], temporal_query: Float[Tensor, "heads part wide"]
 ) -> Float[Tensor, "batch heads k part"]:
-    """A2: how depth moves the score of one key, for every query alike."""
+    """A2: how depth shifts the score of one key, the same for every query."""
     return torch.einsum("bkw,hpw->bhkp", keys, temporal_query)
 
 
 def constant_operator(
     temporal_query: Float[Tensor, "heads part wide"], temporal_key: Float[Tensor, "heads part wide"]
 ) -> Float[Tensor, "heads part"]:
-    """A3: the diagonal of Wq~ Wk~^T, which is what `A3 (T * T)` keeps of the quadratic form."""
+    """A3: the diagonal of Wq~ Wk~^T, the part of the quadratic form that `A3 (T * T)` keeps."""
     return (temporal_query * temporal_key).sum(-1)
 
 
@@ -59,7 +66,7 @@ def key_drift(
 
 
 class Temporal(NamedTuple):
-    """The operators of depth: T^l split in heads, and the temporal projections Wq~ and (if carried) Wk~."""
+    """The operators of depth: T^l split into heads, and the temporal projections Wq~ and (if the layer has it) Wk~."""
 
     depth: Float[Tensor, "depth heads part"]
     query: Float[Tensor, "heads part wide"]
@@ -67,9 +74,17 @@ class Temporal(NamedTuple):
 
 
 class InitialCondition(NamedTuple):
-    """Q and K of a block, at full width and unscaled, with what says which keys may be seen.
+    """Q and K of a block, at full width and unscaled, and which keys may be seen.
 
-    `key_mask` is True where a key is real. `causal` lets query i see keys j <= i. `projection` draws random features.
+    Args:
+        heads: Number of heads, m.
+        depth: Number of depths, L.
+        scale: Factor of A0.
+        value_part: Width of one head's values.
+        temporal: Operators of depth; None if attention does not evolve.
+        key_padding_mask: True at keys to ignore.
+        causal: Query i sees keys j <= i only.
+        features: Directions of the random features, for backends that use them.
     """
 
     queries: Float[Tensor, "batch q wide"]
@@ -77,10 +92,11 @@ class InitialCondition(NamedTuple):
     heads: int
     depth: int
     scale: float
-    temporal: Temporal | None
-    key_mask: Bool[Tensor, "batch k"] | None
-    causal: bool
-    projection: Float[Tensor, "features part"] | None = None
+    value_part: int
+    temporal: Temporal | None = None
+    key_padding_mask: Bool[Tensor, "batch k"] | None = None
+    causal: bool = False
+    features: Float[Tensor, "features part"] | None = None
 
     @property
     def scaled_queries(self) -> Float[Tensor, "batch heads q part"]:
@@ -92,26 +108,13 @@ class InitialCondition(NamedTuple):
 
     @property
     def drift(self) -> Float[Tensor, "depth batch heads k"] | None:
-        """The key drift of every depth, or None where attention does not evolve; float32 at least."""
+        """The key drift of every depth in at least float32; None if attention does not evolve."""
         if self.temporal is None:
             return None
-        wide = torch.promote_types(self.keys.dtype, torch.float32)
+        wide = at_least_float32(self.keys.dtype)
         with torch.autocast(self.keys.device.type, enabled=False):
             return key_drift(self.keys.to(wide), self.temporal.query.to(wide), self.temporal.depth.to(wide))
 
     def visible(self) -> Bool[Tensor, "#batch 1 #q #k"] | None:
         """True where query i may see key j; None where every query sees every key."""
-        mask = None if self.key_mask is None else self.key_mask[:, None, None, :]
-        if self.causal:
-            n = self.queries.shape[1]
-            past = torch.ones(n, n, dtype=torch.bool, device=self.queries.device).tril()
-            mask = past[None, None] if mask is None else mask & past
-        return mask
-
-    def sighted(self) -> Bool[Tensor, "batch #q"] | None:
-        """True where a query sees at least one key; None where all do."""
-        if self.key_mask is None:
-            return None
-        if self.causal:
-            return self.key_mask.cumsum(-1) > 0
-        return self.key_mask.any(-1, keepdim=True)
+        return visible_keys(self.queries.shape[1], self.key_padding_mask, self.causal, self.queries.device)

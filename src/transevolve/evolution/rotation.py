@@ -2,8 +2,8 @@
 
     U = [sin(w_ij j l/P)] ++ [cos(w_ij j l/P)] / sqrt(dim),  j = 1..dim/2,  w_ij ~ N(0, dim^2),  P = dim L / 2 pi
 
-Differs from the paper: a product U S V^T of rank r touches only r columns of U and r rows of V; the rest is never
-drawn. U U^T tends to I/2, not to I: a true rotation would need sqrt(2/dim).
+Differs from the paper: a product U S V^T of rank r uses only r columns of U and r rows of V; the rest is not drawn.
+U U^T tends to I/2, not to I: a true rotation would need sqrt(2/dim).
 """
 
 import math
@@ -15,19 +15,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .depth import Convention
+from .settings import Convention
 
 SAMPLED = 64
 LEFT, RIGHT = 0, 1
 
 
 def draws(key: Sequence[int], dim: int, rows: int, columns: int) -> np.ndarray:
-    """w ~ N(0, dim^2) from a stream of its own: NumPy's legacy generator, whose numbers are frozen for good."""
+    """w ~ N(0, dim^2) from a stream of its own: NumPy's legacy generator, whose numbers never change."""
     return np.random.RandomState(list(key)).standard_normal((rows, columns)) * dim
 
 
 def checksum(keys: Iterable[Sequence[int]]) -> str:
-    """A fingerprint of the streams behind `keys`. Rounded, so that the last bits of a libm raise no false alarm."""
+    """A fingerprint of the streams of `keys`, rounded so that the last bits of a libm do not matter."""
     crc = 0
     for key in keys:
         sample = np.random.RandomState(list(key)).standard_normal(SAMPLED)
@@ -70,7 +70,7 @@ def rotation_pair(
 def drawn_pair(
     key: Sequence[int], inputs: int, outputs: int, l: int, depth: int, convention: Convention
 ) -> tuple[Float[Tensor, "inputs rank"], Float[Tensor, "rank outputs"]]:
-    """The same from the stream of `key`, drawing only what is used."""
+    """`rotation_pair` from the stream of `key`; only what is used is drawn."""
     rank = min(inputs, outputs)
     left = draws([*key, LEFT], inputs, inputs, min(rank, inputs // 2))
     right = draws([*key, RIGHT], outputs, rank, outputs // 2)

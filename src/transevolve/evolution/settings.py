@@ -33,6 +33,17 @@ class LayerSettings:
         None, "Epsilon of layer norms; 1e-5, or 1e-3 under convention reference.", Range(0, 1, above=True)
     )
 
+    def resolve(self) -> None:
+        """Fills in the defaults that depend on other settings."""
+        if self.layer_norm_eps is None:
+            self.layer_norm_eps = 1e-5
+
+    @property
+    def norm_eps(self) -> float:
+        """`layer_norm_eps`, resolved."""
+        assert self.layer_norm_eps is not None
+        return self.layer_norm_eps
+
 
 @dataclass(kw_only=True)
 class EvolutionSettings(LayerSettings):
@@ -58,3 +69,11 @@ class EvolutionSettings(LayerSettings):
     feature_redraw_interval: int = setting(
         0, "Training passes between draws of new random features; 0 never redraws.", Range(0, 2**60)
     )
+
+    def resolve(self) -> None:
+        reference = self.convention == "reference"
+        if self.layer_norm_eps is None and reference:
+            self.layer_norm_eps = 1e-3
+        if self.rotation_init is None:
+            self.rotation_init = "reference" if reference else "unit"
+        super().resolve()

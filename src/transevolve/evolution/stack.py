@@ -1,13 +1,15 @@
-"""A plain stack of encoder blocks on (batch, n, d): text, series, images, anything that is a sequence of vectors."""
+"""Stacks of blocks on (batch, n, d): text, series, images, any sequence of vectors."""
 
-from dataclasses import fields
+from typing import Any, cast
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from .block import BlockOptions, DecoderBlock, EncoderBlock, Trace, normalised
-from .decoder_state import DecoderPast
+from .backends.state import Stream
+from .block import BlockOptions, DecoderBlock, EncoderBlock, Trace, normalize_without_affine
+from .decoder_state import DecoderState
 from .initial import split_heads
+from .settings import EvolutionSettings
 
 
 class EvolvedEncoder(nn.Module):
@@ -16,7 +18,7 @@ class EvolvedEncoder(nn.Module):
         encoder = EvolvedEncoder(256, 8, num_blocks=1, block_depth=6)
         y = encoder(x, key_padding_mask=None, causal=False)
 
-    Further keywords are those of `BlockOptions`.
+    `backend` is how attention is computed; further keywords are the fields of `EvolutionSettings`.
     """
 
     def __init__(
@@ -26,17 +28,29 @@ class EvolvedEncoder(nn.Module):
         num_blocks: int = 1,
         block_depth: int = 6,
         intermediate_size: int | None = None,
-        **options,
+        *,
+        backend: str = EvolutionSettings.attention,
+        **options: Any,
     ):
         super().__init__()
-        shape = (hidden_size, num_heads, intermediate_size or 4 * hidden_size, block_depth)
-        self.options = BlockOptions(*shape, **options)
-        self.blocks = nn.ModuleList(EncoderBlock(self.options, 0, b) for b in range(num_blocks))
+        width = intermediate_size or 4 * hidden_size
+        shape = {"hidden_size": hidden_size, "num_attention_heads": num_heads, "intermediate_size": width}
+        self._build(BlockOptions(depth=block_depth, attention=backend, **shape, **options), num_blocks)
+
+    def _build(self, options: BlockOptions, num_blocks: int) -> None:
+        self.options = options
+        self.blocks = nn.ModuleList(EncoderBlock(options, 0, b) for b in range(num_blocks))
 
     @classmethod
     def from_options(cls, options: BlockOptions, num_blocks: int) -> "EvolvedEncoder":
-        given = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in ("num_heads", "depth")}
-        return cls(num_heads=options.num_heads, num_blocks=num_blocks, block_depth=options.depth, **given)
+        encoder = cls.__new__(cls)
+        nn.Module.__init__(encoder)
+        encoder._build(options, num_blocks)
+        return encoder
+
+    def streams(self, limit: int | None = None) -> list[Stream]:
+        """An empty past per block, for causal decoding; `limit` is a length that will suffice, if one is known."""
+        return [cast(EncoderBlock, block).attention.stream(limit) for block in self.blocks]
 
     def forward(
         self,
@@ -44,55 +58,50 @@ class EvolvedEncoder(nn.Module):
         key_padding_mask: Bool[Tensor, "batch n"] | None = None,
         causal: bool = False,
         trace: Trace | None = None,
+        streams: list[Stream] | None = None,
     ) -> Float[Tensor, "batch n d"]:
-        for block in self.blocks:
-            x = block(x, key_padding_mask, causal, trace)
+        """With streams, `x` are the tokens that follow those they hold."""
+        for i, block in enumerate(self.blocks):
+            x = block(x, key_padding_mask, causal, trace, None if streams is None else streams[i])
         return x
 
 
 class EvolvedDecoder(nn.Module):
-    """Decoder blocks over one memory, which is normalised once for all blocks and depths."""
+    """Decoder blocks over one encoder output, which is normalized once for all blocks and depths."""
 
     def __init__(self, options: BlockOptions, num_blocks: int):
         super().__init__()
         self.options = options
         self.blocks = nn.ModuleList(DecoderBlock(options, 1, b) for b in range(num_blocks))
 
-    def past(self, limit: int | None = None) -> DecoderPast:
-        """An empty past, for decoding token by token; `limit` is a length that will suffice, if one is known."""
-        return DecoderPast([block.past(limit) for block in self.blocks])
-
-    def remember(
-        self,
-        past: DecoderPast,
-        memory: Float[Tensor, "sentences k d"],
-        memory_padding_mask: Bool[Tensor, "sentences k"] | None = None,
-    ) -> None:
-        """Prepares the memory for every block: keys for each, and one normalised copy for all."""
-        values = split_heads(normalised(memory, self.options.layer_norm_eps), self.options.num_heads).contiguous()
-        past.values = values
-        for block, kept in zip(self.blocks, past.blocks, strict=True):
-            block.remember(kept, memory, values, memory_padding_mask)
+    def streams(self, limit: int | None = None) -> list[Stream]:
+        """An empty past per block, for a `DecoderState`; `limit` is a length that will suffice, if one is known."""
+        return [cast(DecoderBlock, block).self_attention.stream(limit) for block in self.blocks]
 
     def forward(
         self,
         x: Float[Tensor, "batch n d"],
         memory: Float[Tensor, "sentences k d"] | None,
         key_padding_mask: Bool[Tensor, "batch n"] | None = None,
-        memory_padding_mask: Bool[Tensor, "sentences k"] | None = None,
+        memory_key_padding_mask: Bool[Tensor, "sentences k"] | None = None,
         trace: Trace | None = None,
-        past: DecoderPast | None = None,
+        state: DecoderState | None = None,
     ) -> Float[Tensor, "batch n d"]:
-        """With a past, `x` are the tokens that follow it, and the memory it remembers is not needed again."""
+        """With a state, `x` are the tokens that follow those it holds; the memory is needed the first time only."""
         values = None
-        if past is None:
-            assert memory is not None
-            values = normalised(memory, self.options.layer_norm_eps)
-        elif past.values is None:
+        if state is None or not state.prepared:
             if memory is None:
-                raise ValueError("a past that remembers no memory yet needs one")
-            self.remember(past, memory, memory_padding_mask)
-        for i, block in enumerate(self.blocks):
-            kept = None if past is None else past.blocks[i]
-            x = block(x, memory, values, key_padding_mask, memory_padding_mask, trace, kept)
+                raise ValueError("the decoder needs a memory: there is no state that holds one")
+            values = normalize_without_affine(memory, self.options.norm_eps)
+        if state is None:
+            for block in self.blocks:
+                x = block(x, memory, values, key_padding_mask, memory_key_padding_mask, trace)
+            return x
+        if values is not None:
+            assert memory is not None
+            heads = split_heads(values, self.options.num_attention_heads).contiguous()
+            attentions = [cast(DecoderBlock, block).cross_attention for block in self.blocks]
+            state.prepare(heads, [a.remember(memory, heads, memory_key_padding_mask) for a in attentions])
+        for block, stream, prepared in zip(self.blocks, state.streams, state.prepared, strict=True):
+            x = block(x, None, None, key_padding_mask, trace=trace, stream=stream, prepared=prepared)
         return x

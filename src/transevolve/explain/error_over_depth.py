@@ -69,7 +69,7 @@ def measure(observer: Observer, texts: Sequence[str], limit: int) -> Drifting:
     found = np.stack([_of_one(observer, ids) for ids in rows])
     anew, rescaled = (dict(zip(COMPARED, table.tolist(), strict=True)) for table in found.mean(0))
     deviation = dict(zip(COMPARED, found.std(0)[0].tolist(), strict=True))
-    depths = [(step.number, step.l) for step in list(observer.steps(rows[0]))[:-1]]
+    depths = [(step.number, step.l) for step in observer.steps(rows[0])[:-1]]
     return Drifting(len(rows), sum(ids.shape[1] for ids in rows), cut, depths, anew, rescaled, deviation)
 
 
@@ -83,7 +83,7 @@ def _of_one(observer: Observer, ids: Tensor) -> np.ndarray:
         uniform = torch.full_like(kept, 1 / kept.shape[-1])
         shrunk = step.x * (first[step.number] / step.x.norm(dim=-1, keepdim=True).clamp(min=1e-12))
         begin = step.block.attention.begin
-        again = [begin(x, backend=observer.backend).attention(step.l) for x in (step.x, shrunk)]
+        again = [begin(x).attention(step.l) for x in (step.x, shrunk)]
         found.append([[_variation(other, anew) for other in (evolved, kept, uniform)] for anew in again])
     return np.asarray(found).transpose(1, 2, 0, 3)
 

@@ -1,35 +1,50 @@
-"""One text through a classifier, with all of it kept: X^l, attention, key drift, and what each depth would say.
+"""One text through a classifier, everything recorded: X^l, attention, key drift, and the readout of each depth.
 
-Models trained with the `linear` backend show the attention that they approximate it by; all others the exact one.
+Models with an approximate backend show its approximation of attention; all others the exact matrix.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..core.errors import UserError
 from ..data.encoding import encode
-from ..evolution.attention import AttentionState
-from ..evolution.backends.literal import LiteralEvolution
-from ..evolution.block import EncoderBlock, EncoderDepth
+from ..evolution.attention import AttentionState, EvolvedAttention
+from ..evolution.backends import Evolution
+from ..evolution.block import EncoderBlock, Trace
 from ..models.heads.classification import TransEvolveForSequenceClassification
 from ..models.inputs import embed
 from ..runs.folder import class_names, load_run_model, load_run_tokenizer
 
 
 class Step(NamedTuple):
-    """The block and depth about to act on `x`, and the block's attention."""
+    """Depth `l` of block `number` is about to act on `x`; the last step has `l` one beyond the block."""
 
     block: EncoderBlock
     number: int
     l: int
     x: Tensor
     state: AttentionState
+
+
+@dataclass
+class Steps(Trace):
+    """Every depth of a stack, in order, before it acts, and the end of the last block."""
+
+    steps: list[Step] = field(default_factory=list)
+    number: int = 0
+    last: Step | None = None
+
+    def depth(self, block: nn.Module, l: int, x: Tensor, state: AttentionState, cross: AttentionState | None) -> None:
+        self.number += l == 1
+        self.steps.append(Step(cast(EncoderBlock, block), self.number, l, x, state))
+
+    def end(self, block: nn.Module, x: Tensor, state: AttentionState) -> None:
+        self.last = Step(cast(EncoderBlock, block), self.number, state.depth + 1, x, state)
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,7 @@ class Observation:
 
 
 class Observer:
-    """The TransEvolve classifier of a run folder, to be looked into."""
+    """The TransEvolve classifier of a run folder, ready to be observed."""
 
     def __init__(self, folder: Path):
         model = load_run_model(folder)
@@ -69,7 +84,10 @@ class Observer:
             raise UserError(f"{folder} holds a {kind}: explain shows how TransEvolve classifiers evolve, and no others")
         self.model = model
         self.tokenizer = load_run_tokenizer(folder)
-        self.backend = "linear" if model.config.attention == "linear" else "literal"
+        self.exact = model.config.backend().exact
+        for module in model.modules():
+            if self.exact and isinstance(module, EvolvedAttention):
+                module.backend = "literal"
         self.labels = class_names(model)
 
     def ids(self, texts: list[str], limit: int | None = None) -> tuple[list[Tensor], int]:
@@ -79,19 +97,12 @@ class Observer:
         rows = [encoded.ids[a:b] for a, b in zip(encoded.offsets, encoded.offsets[1:], strict=False)]
         return [torch.from_numpy(row.astype(np.int64))[None] for row in rows], encoded.truncated
 
-    def steps(self, ids: Tensor) -> Iterator[Step]:
-        """Every depth, in order, before it acts; the last step is the end, with `l` one beyond the block."""
-        encoder = self.model.model
-        x = embed(encoder.embedding, ids, None)
-        blocks = cast(list[EncoderBlock], list(encoder.encoder.blocks))
-        for number, block in enumerate(blocks, start=1):
-            state = block.attention.begin(x, backend=self.backend)
-            for depth in cast(list[EncoderDepth], block.depths):
-                yield Step(block, number, depth.l, x, state)
-                x = depth(block.attention, state, x)
-            if number == len(blocks):
-                yield Step(block, number, len(block.depths) + 1, x, state)
-            x = block.norm(x)
+    def steps(self, ids: Tensor) -> list[Step]:
+        """Every depth, in order, before it acts; then the end, with `l` one beyond the last block."""
+        encoder, trace = self.model.model, Steps()
+        encoder.encoder(embed(encoder.embedding, ids, None), trace=trace)
+        assert trace.last is not None
+        return [*trace.steps, trace.last]
 
     def read_out(self, x: Tensor) -> Tensor:
         """Class probabilities of a state: the last block's norm, then the head."""
@@ -115,21 +126,13 @@ class Observer:
 
 
 def _drift(step: Step) -> Tensor:
-    """b^l of each head and key, less its mean over the keys, which softmax does not see."""
-    initial = begun_literally(step).initial
+    """b^l of each head and key, less its mean over the keys, which softmax ignores."""
+    initial = cast(Evolution, step.state.evolution).initial
     drift = initial.drift
     if drift is None:
         return torch.zeros(initial.heads, initial.keys.shape[1])
     drift = drift[step.l - 1, 0]
     return drift - drift.mean(-1, keepdim=True)
-
-
-def begun_literally(step: Step) -> LiteralEvolution:
-    """The literal evolution of the block that a step belongs to."""
-    evolution = step.state.evolution
-    if isinstance(evolution, LiteralEvolution):
-        return evolution
-    return LiteralEvolution(evolution.initial)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def readable_tokens(tokenizer, ids: list[int]) -> list[str]:

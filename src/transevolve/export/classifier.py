@@ -30,7 +30,7 @@ def load_logits(folder: Path, backend: str | None = None) -> Logits:
     """The run's classifier; `backend` replaces that of exact attentions, which all compute the same."""
     model = load_run_model(folder)
     for module in model.modules():
-        if backend is not None and isinstance(module, EvolvedAttention) and module.backend != "linear":
+        if backend is not None and isinstance(module, EvolvedAttention) and module.backend.exact:
             module.backend = backend
     return Logits(model).eval()
 

@@ -6,9 +6,19 @@ transformers' `PreTrainedModel` brings accelerate with it.
 
 from functools import cache
 from importlib import import_module
+from typing import Any
+
+from .heads import MODELS, ModelClass
+
+
+def model_class(model: ModelClass) -> Any:
+    return getattr(import_module(f"transevolve.models.{model.module}"), model.name)
 
 
 @cache
 def register_models() -> None:
-    for name in ("encoder", "heads.classification", "heads.seq2seq", "peer"):
-        import_module(f"transevolve.models.{name}")
+    import transformers
+
+    for model in MODELS:
+        found = model_class(model)
+        getattr(transformers, model.auto).register(found.config_class, found, exist_ok=True)

@@ -9,7 +9,7 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from ..core.errors import nearest, suggestion
 from ..core.settings import check_ranges
-from ..evolution.backends import BACKENDS, Settings
+from ..evolution.backends import BACKENDS, Backend
 from ..evolution.block import BlockOptions
 from ..evolution.feedforward import rotation_streams
 from ..evolution.rotation import checksum
@@ -80,6 +80,7 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
     eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = None
     use_cache: bool = True
+    is_decoder: bool = False
 
     def __post_init__(self, **kwargs):
         register_models()
@@ -93,10 +94,7 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
             self.decoder_num_blocks = self.num_blocks
         if self.decoder_block_depth is None:
             self.decoder_block_depth = self.block_depth
-        if self.layer_norm_eps is None:
-            self.layer_norm_eps = 1e-3 if self.convention == "reference" else 1e-5
-        if self.rotation_init is None:
-            self.rotation_init = "reference" if self.convention == "reference" else "unit"
+        self.resolve()
         if self.decoder_start_token_id is None:
             self.decoder_start_token_id = self.bos_token_id
         super().__post_init__(**kwargs)
@@ -155,32 +153,9 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
         require_known(cls, overrides, "num_hidden_layers")
         return cls(**{**variant_settings(name, size), **overrides})
 
-    def block_options(self, depth: int) -> BlockOptions:
-        return BlockOptions(
-            hidden_size=self.hidden_size,
-            num_heads=self.num_attention_heads,
-            intermediate_size=self.intermediate_size,
-            depth=depth,
-            feedforward=self.feedforward,
-            backend=self.attention,
-            evolution=self.evolution,
-            row_operators=self.row_operators,
-            rotation_seed=self.rotation_seed,
-            rotation_init=self.rotation_init or "unit",
-            convention=self.convention,
-            dropout=self.dropout,
-            layer_norm_eps=self.layer_norm_eps or 1e-5,
-            settings=self.backend_settings(),
-        )
-
-    def backend_settings(self) -> Settings:
-        return Settings(
-            memory_budget=self.attention_memory_budget,
-            features=self.num_features,
-            feature_map=self.feature_map,
-            feature_seed=self.feature_seed,
-            redraw_interval=self.feature_redraw_interval,
-        )
+    def backend(self) -> Backend:
+        """The attention backend, with those settings that are its own."""
+        return BlockOptions.of(self, self.block_depth).backend()
 
     def drawn_checksum(self) -> str | None:
         """The fingerprint of the rotations this machine draws for this configuration; None if it draws none."""

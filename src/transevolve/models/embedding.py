@@ -10,20 +10,20 @@ from ..evolution.dropout import Dropout
 
 
 def sinusoidal_positions(
-    positions: Int[Tensor, " n"], width: int, dtype: torch.dtype = torch.float32
-) -> Float[Tensor, "n width"]:
+    positions: Int[Tensor, "*n"], width: int, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "*n width"]:
     """[sin(p / s_j)] ++ [cos(p / s_j)], timescales s_j geometric from 1 to 10,000, as tensor2tensor defines them."""
     half = width // 2
     steps = torch.arange(half, dtype=torch.float64, device=positions.device)
     rates = torch.exp(steps * (-math.log(10_000.0) / max(half - 1, 1)))
-    angles = torch.outer(positions.to(torch.float64), rates)
+    angles = positions.to(torch.float64)[..., None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype)
 
 
 class TokenEmbedding(nn.Embedding):
     """Embeddings scaled to unit variance; in training, some of their entries dropped."""
 
-    def __init__(self, vocab_size: int, hidden_size: int, dropout: float = 0.0):
+    def __init__(self, vocab_size: int, hidden_size: int, dropout: float):
         super().__init__(vocab_size, hidden_size)
         self.dropout = Dropout(dropout)
 

@@ -1,42 +1,48 @@
 """`TransEvolveModel`, the encoder, and what all TransEvolve models share."""
 
+import copy
+from typing import Any
+
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from ..evolution.attention import EvolvedAttention
-from ..evolution.block import Trace
+from ..evolution.block import BlockOptions
 from ..evolution.feedforward import GlorotLinear, RotationLinear
 from ..evolution.stack import EvolvedEncoder
+from .base import TextModel, as_tuple, reset_norm
+from .cache import TransEvolveCache
 from .config import TransEvolveConfig
 from .embedding import TokenEmbedding
 from .inputs import embed, padding_mask
-from .loading import CheckedLoading
 
 
-class TransEvolvePreTrainedModel(CheckedLoading):
+class TransEvolvePreTrainedModel(TextModel):
     """Initialisation, rotations and loading, the same for every head."""
 
     config: TransEvolveConfig
     config_class = TransEvolveConfig
     base_model_prefix = "model"
-    main_input_name = "input_ids"
-    supports_gradient_checkpointing = True
     _no_split_modules = ["EncoderBlock", "DecoderBlock"]  # noqa: RUF012
 
     def __init__(self, config: TransEvolveConfig, *args, **kwargs):
-        super().__init__(config, *args, **kwargs)
+        config.validate()
         drawn = config.drawn_checksum()
-        if config.rotation_checksum is None:
+        if config.rotation_checksum is None and drawn is not None:
+            config = copy.deepcopy(config)
             config.rotation_checksum = drawn
-        elif config.rotation_checksum != drawn:
+        super().__init__(config, *args, **kwargs)
+        if config.rotation_checksum != drawn:
             raise ValueError(
                 f"rotation checksum mismatch: the checkpoint was trained with rotations {config.rotation_checksum},"
                 f" but rotation_seed={config.rotation_seed} draws {drawn} here, which would be another model."
                 " Restore the seed and shape it was saved with; for a new model set rotation_checksum=None"
             )
+
+    def encode(self, *inputs: Any) -> BaseModelOutput:
+        return self.model(*inputs, return_dict=True)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -45,36 +51,29 @@ class TransEvolvePreTrainedModel(CheckedLoading):
             if self.config.initializer_range is not None:
                 for weight in learned_matrices(module):
                     nn.init.normal_(weight, std=self.config.initializer_range)
-        elif isinstance(module, nn.LayerNorm):
-            nn.init.ones_(module.weight)
-            nn.init.zeros_(module.bias)
-
-    def _asks(self, output_hidden_states: bool | None, output_attentions: bool | None) -> Trace | None:
-        """A trace if hidden states or attentions are wanted, by argument or by configuration."""
-        states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        attentions = self.config.output_attentions if output_attentions is None else output_attentions
-        if not states and not attentions:
-            return None
-        return Trace([] if states else None, [] if attentions else None, [] if attentions else None)
+        reset_norm(module)
+        self.init_output(module)
 
 
 class TransEvolveModel(TransEvolvePreTrainedModel):
-    """The encoder: token ids in, one vector a token out.
+    """The encoder: token ids in, one vector per token out.
 
-    `hidden_states` are X^l entering each depth, and the output; `attentions` one matrix a depth.
+    It is causal if `config.is_decoder`; `past_key_values` may then hold the tokens before these.
+
+    `hidden_states` are X^l entering each depth, and the output; `attentions` one matrix per depth.
     """
+
+    _key_mapping = {r"^encoder\.(embedding|encoder)\.": r"\1."}  # noqa: RUF012
 
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
+        config = self.config
         self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
-        self.encoder = EvolvedEncoder.from_options(config.block_options(config.block_depth), config.num_blocks)
+        self.encoder = EvolvedEncoder.from_options(BlockOptions.of(config, config.block_depth), config.num_blocks)
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Module:
-        return self.embedding
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        self.embedding = value
+    def left_out(self) -> tuple[str, ...]:
+        return ("decoder.",) if self.config.is_encoder_decoder else ()
 
     @can_return_tuple
     def forward(
@@ -82,13 +81,19 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        position_ids: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
+        past_key_values: TransEvolveCache | None = None,
         **kwargs,
     ) -> BaseModelOutput:
-        trace = self._asks(output_hidden_states, output_attentions)
-        x = embed(self.embedding, input_ids, inputs_embeds)
-        y = self.encoder(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])), trace=trace)
+        self.check_keywords(kwargs)
+        trace = self.wanted(output_hidden_states, output_attentions)
+        start, streams = (0, None) if past_key_values is None else (past_key_values.length, past_key_values.streams)
+        x = embed(self.embedding, input_ids, inputs_embeds, start, position_ids=position_ids)
+        mask = padding_mask(attention_mask, (x.shape[0], start + x.shape[1]))
+        mask = None if mask is None else mask[:, start:]
+        y = self.encoder(x, mask, causal=self.config.is_decoder, trace=trace, streams=streams)
         if trace is not None:
             trace.enter(y)
         return BaseModelOutput(
@@ -101,10 +106,3 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
 def learned_matrices(module: nn.Module) -> list[Tensor]:
     """All but biases, singular values, and the depths' weights, which are vectors."""
     return [weight for name, weight in module.named_parameters() if weight.ndim > 1 and name != "depth_weight"]
-
-
-def as_tuple(collected: list[Tensor] | None) -> tuple[Tensor, ...] | None:
-    return None if collected is None else tuple(collected)
-
-
-AutoModel.register(TransEvolveConfig, TransEvolveModel, exist_ok=True)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .embedding import TokenEmbedding, add_positions
+from .embedding import TokenEmbedding, add_positions, sinusoidal_positions
 
 
 def checked_ids(input_ids: Tensor, vocab_size: int, name: str = "input_ids") -> Tensor:
@@ -23,14 +23,12 @@ def padding_mask(attention_mask: Tensor | None, shape: tuple[int, int], name: st
     """Hugging Face's mask (1 = real) as a key padding mask (True = ignore)."""
     if attention_mask is None:
         return None
-    if attention_mask.is_floating_point():
-        raise TypeError(f"{name} must be bool or integers of 0 and 1 (1 = real), got {attention_mask.dtype}")
     if tuple(attention_mask.shape) != tuple(shape):
         raise ValueError(f"{name} must have shape {tuple(shape)} like its tokens, got {tuple(attention_mask.shape)}")
     if _can_look(attention_mask) and attention_mask.dtype != torch.bool:
-        low, high = (int(v) for v in attention_mask.aminmax())
-        if low < 0 or high > 1:
-            raise ValueError(f"{name} must hold only 0 and 1, found {low if low < 0 else high}")
+        wrong = attention_mask[(attention_mask != 0) & (attention_mask != 1)]
+        if wrong.numel():
+            raise ValueError(f"{name} must hold only 0 and 1 (1 = real), found {wrong[0].item()}")
     return attention_mask == 0
 
 
@@ -40,6 +38,7 @@ def embed(
     inputs_embeds: Tensor | None,
     start: int = 0,
     prefix: str = "",
+    position_ids: Tensor | None = None,
 ) -> Tensor:
     """Token vectors with positions, from ids or from vectors of the caller's own (scaled as `embedding` scales)."""
     if (input_ids is None) == (inputs_embeds is None):
@@ -54,7 +53,17 @@ def embed(
         )
     if inputs_embeds.shape[1] == 0:
         raise ValueError(f"{prefix}input is empty: a sequence needs at least one token")
-    return add_positions(inputs_embeds, start)
+    if position_ids is None:
+        return add_positions(inputs_embeds, start)
+    positions = checked_positions(position_ids, (inputs_embeds.shape[0], inputs_embeds.shape[1]), prefix)
+    return inputs_embeds + sinusoidal_positions(positions, inputs_embeds.shape[2], inputs_embeds.dtype)
+
+
+def checked_positions(position_ids: Tensor, shape: tuple[int, int], prefix: str = "") -> Tensor:
+    """Positions of each token, (batch, length) or one row for all."""
+    if position_ids.ndim != 2 or position_ids.shape[0] not in (1, shape[0]) or position_ids.shape[1] != shape[1]:
+        raise ValueError(f"{prefix}position_ids must have shape {shape}, got {tuple(position_ids.shape)}")
+    return position_ids
 
 
 def _can_look(tensor: Tensor) -> bool:

@@ -12,9 +12,10 @@ def classification_loss(
     logits: Float[Tensor, "batch labels"],
     labels: Tensor,
     problem_type: str | None,
+    smoothing: float = 0.0,
     count: Int[Tensor, ""] | int | None = None,
 ) -> Float[Tensor, ""]:
-    """By `problem_type`; where it is None, regression for one label, else told by the dtype of `labels`.
+    """By `problem_type`; where it is None, regression for one label, else by the dtype of `labels`.
 
     The mean over labels; over `count` labels, where the batch is a part of a larger one.
     """
@@ -24,9 +25,13 @@ def classification_loss(
     if problem_type is None:
         single = "single_label_classification" if integer else "multi_label_classification"
         problem_type = "regression" if logits.shape[-1] == 1 else single
+    if smoothing and problem_type != "single_label_classification":
+        raise ValueError(f"label_smoothing={smoothing} applies to single-label classification, not to {problem_type}")
     if problem_type == "regression":
         values = labels.to(logits.dtype).reshape(logits.squeeze(-1).shape)
         return mse_loss(logits.squeeze(-1), values, reduction=reduction) / divisor
+    if problem_type == "single_label_classification" and smoothing:
+        return smoothed_cross_entropy(logits, labels.reshape(-1), smoothing, count)
     if problem_type == "single_label_classification":
         return cross_entropy(logits, labels.reshape(-1), reduction=reduction) / divisor
     if labels.shape != logits.shape:

@@ -1,64 +1,65 @@
-"""Any system of `peers` as a Hugging Face classifier, with the embedding, head and loss of TransEvolve's own."""
+"""Any system of `peers` as Hugging Face models, with the embedding, heads and losses of TransEvolve's own."""
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification
-from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from ..evolution.block import Trace
 from ..evolution.feedforward import GlorotLinear
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
+from .base import TextModel, as_tuple, reset_norm
 from .embedding import TokenEmbedding
-from .encoder import as_tuple
-from .heads.classification import PoolingHead
+from .heads.classification import PoolingHead, SequenceClassification
+from .heads.masked import MaskedLanguageModel
 from .inputs import embed, padding_mask
-from .loading import CheckedLoading
-from .loss import classification_loss
 from .peer_config import PeerConfig
 
 
-class PeerForSequenceClassification(CheckedLoading):
-    """Classification into any number of labels: single-label, multi-label (float labels), regression (one label)."""
+class PeerPreTrainedModel(TextModel):
+    """Embedding and encoder of a system."""
 
     config: PeerConfig
     config_class = PeerConfig
-    main_input_name = "input_ids"
-    accepts_loss_kwargs = True
-    supports_gradient_checkpointing = True
     _no_split_modules = ["PeerLayer", "MacaronLayer"]  # noqa: RUF012
 
     def __init__(self, config: PeerConfig):
+        config.validate()
         super().__init__(config)
         self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
-        self.encoder = PeerEncoder(
-            config.system,
-            config.hidden_size,
-            config.num_attention_heads,
-            config.num_hidden_layers,
-            config.intermediate_size,
-            max_length=config.max_position_embeddings,
-            dropout=config.dropout,
-            layer_norm_eps=config.layer_norm_eps,
-            settings=config.system_settings,
+        self.encoder = PeerEncoder.from_settings(
+            config.system, config, config.num_hidden_layers, config.max_position_embeddings, config.system_settings
         )
-        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.layer_norm_eps)
-        self.post_init()
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding)):
             module.reset_parameters()
-        elif isinstance(module, nn.LayerNorm):
-            nn.init.ones_(module.weight)
-            nn.init.zeros_(module.bias)
+        reset_norm(module)
+        self.init_output(module)
 
-    def get_input_embeddings(self) -> nn.Module:
-        return self.embedding
+    def encode(self, *inputs: Any) -> BaseModelOutput:
+        input_ids, attention_mask, inputs_embeds, position_ids, *shown = inputs
+        trace = self.wanted(*shown)
+        if trace is not None and trace.attentions is not None:
+            raise ValueError(
+                f"system {self.config.system!r} shows no attentions: not every system has a matrix of them"
+            )
+        x = embed(self.embedding, input_ids, inputs_embeds, position_ids=position_ids)
+        y = self.encoder(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])), trace=trace)
+        if trace is not None:
+            trace.enter(y)
+        return BaseModelOutput(last_hidden_state=y, hidden_states=as_tuple(trace and trace.hidden_states))
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        self.embedding = value
+
+class PeerModel(PeerPreTrainedModel):
+    """The encoder: token ids in, one vector per token out."""
+
+    def __init__(self, config: PeerConfig):
+        super().__init__(config)
+        self.post_init()
 
     @can_return_tuple
     def forward(
@@ -66,28 +67,28 @@ class PeerForSequenceClassification(CheckedLoading):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
+        position_ids: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
-        num_items_in_batch: Tensor | int | None = None,
         **kwargs,
-    ) -> SequenceClassifierOutput:
-        if self.config.output_attentions if output_attentions is None else output_attentions:
-            raise ValueError(
-                f"system {self.config.system!r} shows no attentions: not every system has a matrix of them"
-            )
-        states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        trace = Trace(hidden_states=[]) if states else None
-        x = embed(self.embedding, input_ids, inputs_embeds)
-        padding = padding_mask(attention_mask, (x.shape[0], x.shape[1]))
-        y = self.encoder(x, padding, trace=trace)
-        if trace is not None:
-            trace.enter(y)
-        logits = self.head(y, padding)
-        loss = None
-        if labels is not None:
-            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
-        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=as_tuple(trace and trace.hidden_states))
+    ) -> BaseModelOutput:
+        self.check_keywords(kwargs)
+        return self.encode(
+            input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions
+        )
 
 
-AutoModelForSequenceClassification.register(PeerConfig, PeerForSequenceClassification, exist_ok=True)
+class PeerForSequenceClassification(SequenceClassification, PeerPreTrainedModel):
+    def __init__(self, config: PeerConfig):
+        super().__init__(config)
+        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.norm_eps)
+        self.post_init()
+
+
+class PeerForMaskedLM(MaskedLanguageModel, PeerPreTrainedModel):
+    _tied_weights_keys = {"lm_head.weight": "embedding.weight"}  # noqa: RUF012
+
+    def __init__(self, config: PeerConfig):
+        super().__init__(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()

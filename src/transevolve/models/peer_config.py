@@ -23,12 +23,13 @@ class PeerConfig(PreTrainedConfig, PeerSettings):
     attribute_map: ClassVar[dict[str, str]] = {"d_model": "hidden_size"}
 
     pad_token_id: int | None = 0
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
 
     def __post_init__(self, **kwargs):
         register_models()
         check_labels(kwargs.get("num_labels"))
-        if self.layer_norm_eps is None:
-            self.layer_norm_eps = 1e-5
+        self.resolve()
         super().__post_init__(**kwargs)
 
     def validate_ranges(self):

@@ -31,6 +31,8 @@ class TextSettings:
     vocab_size: int = setting(30522, "Tokens in the vocabulary.", Range(1, 2**24))
     max_position_embeddings: int = setting(512, "Length that tokenizers truncate to.", Range(1, 2**24))
     embedding_dropout: float = setting(0.0, "Dropout on the embedded tokens.", SHARE)
+    label_smoothing: float = setting(0.0, "Probability that the target spreads over the other classes.", SHARE)
+    tie_word_embeddings: bool = setting(True, "One matrix for token embeddings and output logits.")
 
 
 @dataclass(kw_only=True)
@@ -46,8 +48,6 @@ class ModelSettings(EvolutionSettings, TextSettings):
         "Standard deviation of every learned matrix at the start; by default the authors'.",
         Range(0, 1e6, above=True),
     )
-    label_smoothing: float = setting(0.0, "Probability that the target spreads over the other classes.", SHARE)
-    tie_word_embeddings: bool = setting(True, "One matrix for token embeddings and output logits.")
 
 
 @dataclass(kw_only=True)

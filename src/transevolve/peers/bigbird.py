@@ -45,11 +45,11 @@ class BigBird(BlockAttention):
             return top
         return torch.cat([top, self._sparse(q[:, :, first:], k, v, key_padding_mask)], 2)
 
-    def _sparse(self, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None) -> Tensor:
+    def _sparse(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None) -> Tensor:
         """Blocks after the global ones: each with the blocks it sees, gathered as rows."""
         batch, heads, n, part = k.shape
         count = n // self.block
-        real = k.new_ones(batch, n, dtype=torch.bool) if padding is None else ~padding
+        real = k.new_ones(batch, n, dtype=torch.bool) if key_padding_mask is None else ~key_padding_mask
         real = real.unflatten(1, (count, self.block))
         seen, shown = self.neighbourhood(real.any(-1))
         row = torch.arange(0, batch * heads * count, count, device=k.device).view(batch, heads, 1, 1)

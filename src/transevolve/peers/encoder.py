@@ -1,29 +1,28 @@
-"""The skeleton all systems share: `EvolvedEncoder`'s, with a mixer of its own at every layer."""
+"""The skeleton all systems share: that of `EvolvedEncoder`, with one mixer per layer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from ..evolution.block import Trace
+from ..evolution.checkpointing import Checkpointed
+from ..evolution.settings import LayerSettings
 from . import build_mixer, find_system
 from .base import MixerShape
 
 
-class PeerEncoder(nn.Module):
+class PeerEncoder(Checkpointed):
     """`num_layers` layers of one system and a final layer norm, on (batch, n, d).
 
         encoder = PeerEncoder("transformer", 256, 8)
         y = encoder(x, key_padding_mask=None, causal=False)
 
-    Each layer is recomputed in backward if `gradient_checkpointing` is set; what layers share is not.
+    `settings` are the system's own; further keywords are the fields of `LayerSettings`, without dropout unless asked
+    for. Each layer is recomputed in backward if `gradient_checkpointing` is set; what layers share is not.
     """
-
-    gradient_checkpointing = False
-    _gradient_checkpointing_func: Callable[..., Tensor] = partial(checkpoint, use_reentrant=False)
 
     def __init__(
         self,
@@ -34,18 +33,36 @@ class PeerEncoder(nn.Module):
         intermediate_size: int | None = None,
         *,
         max_length: int = 512,
-        dropout: float = 0.0,
-        layer_norm_eps: float = 1e-5,
         settings: Mapping[str, Any] | None = None,
+        **layer: Any,
     ):
         super().__init__()
-        self.system = system
         wide = intermediate_size or 4 * hidden_size
-        shapes = [MixerShape(hidden_size, num_heads, max_length, layer) for layer in range(num_layers)]
+        shape = {"hidden_size": hidden_size, "num_attention_heads": num_heads, "intermediate_size": wide}
+        self._build(system, LayerSettings(**{"dropout": 0.0, **shape, **layer}), num_layers, max_length, settings)
+
+    @classmethod
+    def from_settings(
+        cls,
+        system: str,
+        layer: LayerSettings,
+        num_layers: int,
+        max_length: int,
+        settings: Mapping[str, Any] | None,
+    ) -> "PeerEncoder":
+        encoder = cls.__new__(cls)
+        nn.Module.__init__(encoder)
+        encoder._build(system, layer, num_layers, max_length, settings)
+        return encoder
+
+    def _build(self, system, layer, num_layers, max_length, settings) -> None:
+        layer.resolve()
+        self.system = system
+        width, heads = layer.hidden_size, layer.num_attention_heads
+        shapes = [MixerShape(width, heads, max_length, number) for number in range(num_layers)]
         mixers = [build_mixer(system, shape, settings) for shape in shapes]
-        build_layer = find_system(system).layer
-        self.layers = nn.ModuleList(build_layer(mixer, wide, dropout, layer_norm_eps) for mixer in mixers)
-        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.layers = nn.ModuleList(find_system(system).layer(mixer, layer) for mixer in mixers)
+        self.norm = nn.LayerNorm(width, eps=layer.norm_eps)
 
     def forward(
         self,
@@ -59,7 +76,5 @@ class PeerEncoder(nn.Module):
             if trace is not None:
                 trace.enter(x)
             shared = layer.begin(x, key_padding_mask, causal, shared)
-            step = partial(layer, key_padding_mask, causal, shared)
-            recompute = self.gradient_checkpointing and self.training
-            x = self._gradient_checkpointing_func(step, x) if recompute else step(x)
+            x = self.run(partial(layer, key_padding_mask, causal, shared), x)
         return self.norm(x)

@@ -3,23 +3,12 @@
 import math
 from abc import abstractmethod
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from ..evolution.initial import merge_heads
 from .base import Mixer, MixerShape
-
-
-def visible_keys(
-    n: int, key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, device: torch.device
-) -> Bool[Tensor, "#batch 1 #n n"] | None:
-    """True where a query may see a key; None where every query sees every key."""
-    mask = None if key_padding_mask is None else ~key_padding_mask[:, None, None, :]
-    if causal:
-        past = torch.ones(n, n, dtype=torch.bool, device=device).tril()[None, None]
-        mask = past if mask is None else mask & past
-    return mask
 
 
 def softmax_attention(
@@ -32,16 +21,10 @@ def softmax_attention(
     """PyTorch's fused attention; a query that sees no key gets zeros."""
     if visible is None:
         return scaled_dot_product_attention(q, k, v, scale=scale)
-    sighted = visible.any(-1, keepdim=True)
-    # A blind query looks everywhere and is then zeroed, so that no kernel ever meets an empty softmax.
-    mixed = scaled_dot_product_attention(q, k, v, attn_mask=visible | ~sighted, scale=scale)
-    return mixed.masked_fill(~sighted, 0.0)
-
-
-def inverse(normaliser: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """1 / normaliser, and 0 where a query sees no key."""
-    blind = normaliser <= 0
-    return (1 / normaliser.masked_fill(blind, 1.0)).masked_fill(blind, 0.0)
+    without = ~visible.any(-1, keepdim=True)
+    # A query without keys sees all of them and is then zeroed, so that no kernel gets an empty softmax.
+    mixed = scaled_dot_product_attention(q, k, v, attn_mask=visible | without, scale=scale)
+    return mixed.masked_fill(without, 0.0)
 
 
 def glorot_(weight: Tensor, inputs: int, outputs: int) -> None:
@@ -50,7 +33,7 @@ def glorot_(weight: Tensor, inputs: int, outputs: int) -> None:
 
 
 class Attention(Mixer):
-    """Projections without biases, as in Vaswani et al.; a subclass says how queries, keys and values combine."""
+    """Projections without biases, as in Vaswani et al.; a subclass defines how queries, keys and values combine."""
 
     def __init__(self, shape: MixerShape):
         super().__init__(shape)
@@ -66,7 +49,7 @@ class Attention(Mixer):
         self, x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool
     ) -> Float[Tensor, "batch n d"]:
         q, k, v = self.projections(x).unflatten(-1, (3, self.shape.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        return self.output(self.attend(q, k, v, key_padding_mask, causal).transpose(1, 2).flatten(2))
+        return self.output(merge_heads(self.attend(q, k, v, key_padding_mask, causal)))
 
     @abstractmethod
     def attend(

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .heads import inverse
+from ..evolution.masks import reciprocal_or_zero
 
 CHUNK = 64
 
@@ -21,26 +21,26 @@ def kernel_attention(
     causal: bool,
     least: Float[Tensor, "batch 1 #n 1"] | None = None,
 ) -> Float[Tensor, "batch heads n part"]:
-    """Queries and keys as features, those of ignored keys zero. Normalisers are held above `least` if it is given."""
-    numerator, normaliser = _past(q, k, v) if causal else (q @ (k.mT @ v), q @ k.sum(-2)[..., None])
+    """Queries and keys as features, those of ignored keys zero. Normalizers are at least `least`, if set."""
+    numerator, normalizer = _past(q, k, v) if causal else (q @ (k.mT @ v), q @ k.sum(-2)[..., None])
     if least is not None:
-        normaliser = normaliser.maximum(least)
-    return numerator * inverse(normaliser)
+        normalizer = normalizer.maximum(least)
+    return numerator * reciprocal_or_zero(normalizer)
 
 
 def _past(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Numerator and normaliser of each token from itself and those before it."""
+    """Numerator and normalizer of each token from itself and those before it."""
     n = q.shape[2]
     q, k, v = (pad(x, (0, 0, 0, -n % CHUNK)).unflatten(2, (-1, CHUNK)) for x in (q, k, v))
     within = (q @ k.mT).tril()
     sums, features = (_earlier(t) for t in (k.mT @ v, k.sum(-2)[..., None]))
     numerator = within @ v + q @ sums
-    normaliser = within.sum(-1, keepdim=True) + q @ features
-    return numerator.flatten(2, 3)[:, :, :n], normaliser.flatten(2, 3)[:, :, :n]
+    normalizer = within.sum(-1, keepdim=True) + q @ features
+    return numerator.flatten(2, 3)[:, :, :n], normalizer.flatten(2, 3)[:, :, :n]
 
 
 def _earlier(chunks: Float[Tensor, "batch heads chunks features width"]) -> Tensor:
-    """The sum of all chunks before each; without a difference, in which small sums beside large ones would drown."""
+    """The sum of all chunks before each; a difference of sums would lose small ones beside large ones."""
     return pad(chunks[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2)
 
 

@@ -7,20 +7,20 @@ from torch import Tensor, nn
 
 from ..evolution.dropout import Dropout
 from ..evolution.feedforward import FullFeedForward
+from ..evolution.settings import LayerSettings
 from .base import Mixer, SharingMixer
 
 
 class PeerLayer(nn.Module):
     """h = x + Mixer(LayerNorm(x)); x' = h + FF(LayerNorm(h)); dropout on both branches."""
 
-    def __init__(self, mixer: Mixer, intermediate_size: int, dropout: float, layer_norm_eps: float):
+    def __init__(self, mixer: Mixer, settings: LayerSettings):
         super().__init__()
-        hidden_size = mixer.shape.hidden_size
-        self.mixer_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.mixer_norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_eps)
         self.mixer = mixer
-        self.feedforward_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.feedforward = FullFeedForward(hidden_size, intermediate_size)
-        self.dropout = Dropout(dropout)
+        self.feedforward_norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_eps)
+        self.feedforward = FullFeedForward(settings)
+        self.dropout = Dropout(settings.dropout)
 
     def begin(
         self, x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, below: Any

@@ -2,35 +2,24 @@
 
     P = Softmax(Q K^T / sqrt(d/m)) in the first of `span` layers, P V^l Wo^l in all of them
 
-This is TransEvolve without drift, and is computed as its `once` backend does: one matrix is kept for all layers of a
-span, its gradient formed once, in tiles. Where the matrix would not fit, or a graph is compiled, attention is fused
-and computed again: the same function.
+This is TransEvolve without drift, and is computed by its `auto` backend: one matrix is kept for all layers of a span,
+and its gradient is formed once, in tiles. Where the matrix would not fit, or a graph is compiled, attention is fused.
 
 Differs from the paper: layers are not wider than a Transformer's.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import nn
 
-from ..evolution.backends import Settings, auto, once
-from ..evolution.initial import InitialCondition
+from ..evolution.backends import AutoBackend
+from ..evolution.initial import InitialCondition, merge_heads, split_heads
 from .base import Capabilities, MixerShape, SharingMixer
-from .heads import glorot_, softmax_attention, visible_keys
+from .heads import glorot_
 from .settings import Count
 from .system import System
 
-
-class _Fused(NamedTuple):
-    """Queries and keys, to attend with again in every layer."""
-
-    q: Float[Tensor, "batch heads n part"]
-    k: Float[Tensor, "batch heads n part"]
-    visible: Bool[Tensor, "#batch 1 #n n"] | None
-
-    def mix(self, values: Float[Tensor, "batch heads n part"], l: int) -> Float[Tensor, "batch heads n part"]:
-        return softmax_attention(self.q, self.k, values, self.visible, scale=1.0)
+BACKEND = AutoBackend()
 
 
 class LazyAttention(SharingMixer):
@@ -55,18 +44,23 @@ class LazyAttention(SharingMixer):
             return below
         self._check(x, key_padding_mask, causal)
         q, k = self.query_key(x).chunk(2, -1)
-        heads, mask = self.shape.num_heads, None if key_padding_mask is None else ~key_padding_mask
-        initial = InitialCondition(q, k, heads, self.span, self.shape.part**-0.5, None, mask, causal)
-        batch, n, _ = x.shape
-        chosen, _ = auto.explain(n, n, batch, heads, x.device.type, Settings())
-        if chosen == "once":
-            return once.OnceEvolution(initial, None, part=self.shape.part)
-        visible = visible_keys(n, key_padding_mask, causal, x.device)
-        return _Fused(initial.scaled_queries, initial.head_keys, visible)
+        part = self.shape.part
+        return BACKEND.begin(
+            InitialCondition(
+                q,
+                k,
+                heads=self.shape.num_heads,
+                depth=self.span,
+                scale=part**-0.5,
+                value_part=part,
+                key_padding_mask=key_padding_mask,
+                causal=causal,
+            )
+        )
 
     def mix_shared(self, x, shared):
-        values = self.value(x).unflatten(-1, (self.shape.num_heads, -1)).transpose(1, 2)
-        return self.output(shared.mix(values, self.l).transpose(1, 2).flatten(2))
+        values = split_heads(self.value(x), self.shape.num_heads)
+        return self.output(merge_heads(shared.mix(values, self.l)))
 
 
 LAZYFORMER = System(

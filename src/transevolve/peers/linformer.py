@@ -10,7 +10,7 @@ the Arena's code lets it in.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ..evolution.initial import merge_heads, split_heads
@@ -20,11 +20,19 @@ from .settings import Count
 from .system import System
 
 
+class ThreeInputs(nn.Linear):
+    """Q, K and V from three inputs of their own."""
+
+    def forward(self, *rows: Tensor) -> list[Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return [linear(x, weight) for x, weight in zip(rows, self.weight.chunk(3), strict=True)]
+
+
 class Linformer(Attention):
     capabilities = Capabilities(causal=False, padding=True, fixed_length=True, stochastic=False)
 
     def __init__(self, shape: MixerShape, rank: Count = 128):
         super().__init__(shape)
+        self.projections = ThreeInputs(shape.hidden_size, 3 * shape.hidden_size, bias=False)
         self.length_projections = nn.Parameter(torch.empty(2, rank, shape.max_length))
         self.reset_parameters()
 
@@ -36,10 +44,7 @@ class Linformer(Attention):
         n, heads = x.shape[1], self.shape.num_heads
         seen = x if key_padding_mask is None else x.masked_fill(key_padding_mask[..., None], 0.0)
         shorter = (self.length_projections[..., :n].flatten(0, 1).to(x.dtype) @ seen).chunk(2, 1)
-        weights = self.projections.weight.chunk(3)
-        q, k, v = (
-            split_heads(linear(rows, weight), heads) for rows, weight in zip((x, *shorter), weights, strict=True)
-        )
+        q, k, v = (split_heads(rows, heads) for rows in self.projections(x, *shorter))
         return self.output(merge_heads(self.attend(q, k, v, None, causal)))
 
     def attend(self, q, k, v, key_padding_mask, causal):

@@ -6,9 +6,12 @@ Both feed-forwards are half as wide as a Transformer's, so that parameters are e
 it: layer norms come before, as everywhere in the skeleton.
 """
 
+from copy import copy
+
 from torch import nn
 
 from ..evolution.feedforward import FullFeedForward
+from ..evolution.settings import LayerSettings
 from .base import Mixer
 from .layer import PeerLayer
 from .system import System
@@ -16,11 +19,12 @@ from .transformer import CAPABILITIES, FusedAttention
 
 
 class MacaronLayer(PeerLayer):
-    def __init__(self, mixer: Mixer, intermediate_size: int, dropout: float, layer_norm_eps: float):
-        half, hidden_size = max(1, intermediate_size // 2), mixer.shape.hidden_size
-        super().__init__(mixer, half, dropout, layer_norm_eps)
-        self.first_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.first_feedforward = FullFeedForward(hidden_size, half)
+    def __init__(self, mixer: Mixer, settings: LayerSettings):
+        settings = copy(settings)
+        settings.intermediate_size = max(1, settings.intermediate_size // 2)
+        super().__init__(mixer, settings)
+        self.first_norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_eps)
+        self.first_feedforward = FullFeedForward(settings)
 
     def forward(self, key_padding_mask, causal, shared, x):
         h = x + 0.5 * self.dropout(self.first_feedforward(self.first_norm(x)))

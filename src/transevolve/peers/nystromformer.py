@@ -3,7 +3,7 @@
     Softmax(Q K~^T) pinv(Softmax(Q~ K~^T)) Softmax(Q~ K^T) V + conv(V)
 
 with Q and K scaled by (d/m)^(-1/4), Q~ and K~ the means of m segments, and pinv by six steps of an iteration of third
-order. `conv` is a convolution along the length, one kernel a head.
+order. `conv` is a convolution along the length, one kernel per head.
 
 Differs from the paper: segments divide the real tokens of each sequence, so that padding moves none of them, and
 the iteration starts from each matrix's own norm instead of the largest in the batch. With no more tokens than landmarks
@@ -58,8 +58,8 @@ class Nystromformer(Attention):
         with torch.autocast(q.device.type, enabled=False):
             q, k, values = q.to(wide) * scale, k.to(wide) * scale, v.to(wide)
             (q_marks, k_marks), empty = self.segment_means(q, k, key_padding_mask)
-            hidden = None if key_padding_mask is None else key_padding_mask[:, None, None]
-            from_marks = _softmax(q_marks @ k.mT, hidden) @ values
+            ignored = None if key_padding_mask is None else key_padding_mask[:, None, None]
+            from_marks = _softmax(q_marks @ k.mT, ignored) @ values
             between = _softmax(q_marks @ k_marks.mT, empty)
             if empty is not None:
                 between = between.masked_fill(empty.mT, 0.0)
@@ -67,13 +67,13 @@ class Nystromformer(Attention):
         return mixed.to(v.dtype) + local
 
     def segment_means(
-        self, q: Tensor, k: Tensor, padding: Bool[Tensor, "batch n"] | None
+        self, q: Tensor, k: Tensor, key_padding_mask: Bool[Tensor, "batch n"] | None
     ) -> tuple[list[Tensor], Bool[Tensor, "batch 1 1 landmarks"] | None]:
         """Landmarks of queries and keys, and which of them stand for nothing."""
         n, marks = q.shape[2], self.landmarks
-        if padding is None and not torch.compiler.is_compiling() and n % marks == 0:
+        if key_padding_mask is None and not torch.compiler.is_compiling() and n % marks == 0:
             return [t.unflatten(2, (marks, -1)).mean(3) for t in (q, k)], None
-        real = q.new_ones(q.shape[0], n, dtype=torch.bool) if padding is None else ~padding
+        real = q.new_ones(q.shape[0], n, dtype=torch.bool) if key_padding_mask is None else ~key_padding_mask
         rank, total = real.cumsum(-1) - 1, real.sum(-1, keepdim=True)
         segment = torch.div(rank * marks, total.clamp(min=1), rounding_mode="floor").clamp(min=0)
         member = (segment[:, None] == torch.arange(marks, device=q.device)[:, None]) & real[:, None]
@@ -82,10 +82,10 @@ class Nystromformer(Attention):
         return [mean @ t for t in (q, k)], (count == 0)[:, None].mT
 
 
-def _softmax(scores: Tensor, hidden: Tensor | None) -> Tensor:
-    if hidden is None:
+def _softmax(scores: Tensor, ignored: Tensor | None) -> Tensor:
+    if ignored is None:
         return scores.softmax(-1)
-    return scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
+    return scores.masked_fill(ignored, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(ignored, 0.0)
 
 
 NYSTROMFORMER = System(

@@ -11,7 +11,7 @@ a key is kept apart as its weight, so that no feature of a key underflows becaus
 import torch
 from torch import Tensor
 
-from ..evolution.backends.linear import orthogonal_features, positive_features
+from ..evolution.features import orthogonal_features, positive_features
 from .base import Capabilities, MixerShape
 from .heads import Attention
 from .kernel import kernel_attention, without_padding

@@ -20,9 +20,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 
+from ..evolution.initial import merge_heads, split_heads
+from ..evolution.masks import reciprocal_or_zero
 from .base import Capabilities, Mixer, MixerShape
 from .blocks import whole_blocks
-from .heads import inverse
 from .settings import Count, Seed
 from .system import System
 
@@ -53,34 +54,35 @@ class Reformer(Mixer):
 
     def mix(self, x, key_padding_mask, causal):
         n, heads = x.shape[1], self.shape.num_heads
-        x, padding = whole_blocks(x, key_padding_mask, self.chunk)
-        q, v = (linear(x).unflatten(-1, (heads, -1)).transpose(1, 2) for linear in (self.query, self.value))
+        x, key_padding_mask = whole_blocks(x, key_padding_mask, self.chunk)
+        q, v = (split_heads(linear(x), heads) for linear in (self.query, self.value))
         with torch.no_grad():
-            order = self.buckets(q, padding).argsort(dim=-1, stable=True)
+            order = self.buckets(q, key_padding_mask).argsort(dim=-1, stable=True)
             place = order.argsort(-1)
-        hidden = None
-        if padding is not None:
-            hidden = padding[:, None, None].expand_as(order).gather(-1, order)
-        total, mass = self._attend(q, v, order, place, hidden)
-        y = total * inverse(mass)
-        return self.output(y.to(x.dtype).transpose(1, 2).flatten(2))[:, :n]
+        ignored = None
+        if key_padding_mask is not None:
+            ignored = key_padding_mask[:, None, None].expand_as(order).gather(-1, order)
+        total, mass = self._attend(q, v, order, place, ignored)
+        return self.output(merge_heads((total * reciprocal_or_zero(mass)).to(x.dtype)))[:, :n]
 
     def buckets(
-        self, q: Float[Tensor, "batch heads n part"], padding: Bool[Tensor, "batch n"] | None
+        self, q: Float[Tensor, "batch heads n part"], key_padding_mask: Bool[Tensor, "batch n"] | None
     ) -> Int[Tensor, "batch heads hashes n"]:
         """The nearest of `half` directions or their opposites; padding comes after all others."""
         half = self.directions.shape[-1]
         turned = q[:, :, None] @ self.directions.to(q.dtype)
-        real = torch.full((1, 1), q.shape[2], device=q.device) if padding is None else (~padding).sum(-1, keepdim=True)
-        used = (real + 2 * self.chunk - 1) // (2 * self.chunk)
+        count = torch.full((1, 1), q.shape[2], device=q.device)
+        if key_padding_mask is not None:
+            count = (~key_padding_mask).sum(-1, keepdim=True)
+        used = (count + 2 * self.chunk - 1) // (2 * self.chunk)
         unused = torch.arange(half, device=q.device) >= used.clamp(1, half)
         turned = torch.cat([turned, -turned], -1)
         turned = turned.masked_fill(unused.repeat(1, 2)[:, None, None, None], -torch.inf)
         found = turned.argmax(-1)
-        return found if padding is None else found.masked_fill(padding[:, None, None], 2 * half)
+        return found if key_padding_mask is None else found.masked_fill(key_padding_mask[:, None, None], 2 * half)
 
     def _attend(
-        self, q: Tensor, v: Tensor, order: Tensor, place: Tensor, hidden: Bool[Tensor, "batch heads hashes n"] | None
+        self, q: Tensor, v: Tensor, order: Tensor, place: Tensor, ignored: Bool[Tensor, "batch heads hashes n"] | None
     ) -> tuple[Tensor, Tensor]:
         """Sums over all rounds of exp(score) v and of exp(score), scaled alike for each token."""
         wide = torch.promote_types(q.dtype, torch.float32)
@@ -90,7 +92,7 @@ class Reformer(Mixer):
             queries, values = both.split(part, -1)
             keys, values = _with_previous(normalize(queries, dim=-1)), _with_previous(pad(values, (0, 1), value=1.0))
             scores = queries @ keys.mT
-            self._hide(scores.detach(), hidden)
+            self._mask(scores.detach(), ignored)
             highest = scores.detach().amax(-1, keepdim=True).clamp(min=2 * ITSELF)
             sums = scores.sub_(highest).exp_() @ values
             sums = _Unsorted.apply(sums.flatten(3, 4), order, place)
@@ -98,14 +100,14 @@ class Reformer(Mixer):
             sums = (sums * torch.exp(level - level.amax(2, keepdim=True))).sum(2)
         return sums[..., :part], sums[..., part:]
 
-    def _hide(self, scores: Tensor, hidden: Tensor | None) -> None:
-        """In place, unseen by autograd: what is hidden has no weight, and a token alone with itself all of it."""
+    def _mask(self, scores: Tensor, ignored: Tensor | None) -> None:
+        """In place, unseen by autograd: ignored keys get no weight, and a token with no other key gets itself."""
         lowest = torch.finfo(scores.dtype).min
         scores.diagonal(self.chunk, -2, -1).fill_(ITSELF)
         scores[:, :, :, 0, :, : self.chunk] = lowest
-        if hidden is not None:
-            hidden = hidden.unflatten(3, (-1, self.chunk))[..., None]
-            scores.masked_fill_(_with_previous(hidden, True).mT, lowest)
+        if ignored is not None:
+            ignored = ignored.unflatten(3, (-1, self.chunk))[..., None]
+            scores.masked_fill_(_with_previous(ignored, True).mT, lowest)
 
 
 def _with_previous(chunks: Tensor, beyond: bool = False) -> Tensor:

@@ -26,15 +26,15 @@ def sinkhorn(
     scores: Float[Tensor, "batch heads blocks blocks"], real: Bool[Tensor, "batch blocks"] | None, iterations: int
 ) -> Float[Tensor, "batch heads blocks blocks"]:
     """A matrix whose columns sum to one, and its rows nearly so; zero where a block is padding."""
-    hidden = None if real is None else ~(real[:, None, :, None] & real[:, None, None, :])
+    ignored = None if real is None else ~(real[:, None, :, None] & real[:, None, None, :])
     lowest = torch.finfo(scores.dtype).min / 4
     for _ in range(iterations):
         for dim in (-1, -2):
-            if hidden is not None:
-                scores = scores.masked_fill(hidden, lowest)
+            if ignored is not None:
+                scores = scores.masked_fill(ignored, lowest)
             scores = scores.log_softmax(dim)
     found = scores.exp()
-    return found if hidden is None else found.masked_fill(hidden, 0.0)
+    return found if ignored is None else found.masked_fill(ignored, 0.0)
 
 
 class SinkhornAttention(BlockAttention):

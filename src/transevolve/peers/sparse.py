@@ -14,9 +14,11 @@ that is causal even in classification. As there, the first token of a block is a
 from typing import Literal
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..evolution.masks import visible_keys
 from .base import Capabilities, MixerShape
 from .blocks import BlockAttention, block_attention
 from .heads import softmax_attention
@@ -50,24 +52,22 @@ class SparseAttention(BlockAttention):
         halves = zip(patterns, (slice(0, near), slice(near, None)), strict=True)
         return torch.cat([attend(q[:, h], k[:, h], v[:, h], key_padding_mask, causal) for attend, h in halves], 1)
 
-    def _own_block(self, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, causal: bool) -> Tensor:
-        visible = None if padding is None else ~padding.unflatten(1, (-1, self.block))[:, None, :, None]
-        if causal:
-            past = q.new_ones(1, 1, 1, self.block, self.block, dtype=torch.bool).tril()
-            visible = past if visible is None else visible & past
+    def _own_block(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None, causal: bool) -> Tensor:
+        mask = None if key_padding_mask is None else key_padding_mask.unflatten(1, (-1, self.block))
+        visible = _visible_within(mask, self.block, causal, q.device)
         return block_attention(*(t.unflatten(2, (-1, self.block)) for t in (q, k, v)), visible)
 
-    def _summaries(self, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, causal: bool) -> Tensor:
+    def _summaries(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None, causal: bool) -> Tensor:
         n, block = q.shape[2], self.block
         chosen = torch.tensor([0, *range(block - self.summaries, block)], device=q.device)
         places = (torch.arange(0, n, block, device=q.device)[:, None] + chosen).flatten()
-        visible = None if padding is None else ~padding[:, None, None, places]
+        visible = None if key_padding_mask is None else ~key_padding_mask[:, None, None, places]
         if causal:
             past = places <= torch.arange(n, device=q.device)[:, None]
             visible = past[None, None] if visible is None else visible & past
         return softmax_attention(q, k[:, :, places], v[:, :, places], visible)
 
-    def _band(self, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, causal: bool) -> Tensor:
+    def _band(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None, causal: bool) -> Tensor:
         """A block sees itself and its neighbours, as far as the band reaches."""
         reach = (1, 0) if causal else (1, 1)
         i = torch.arange(self.block, device=q.device)[:, None]
@@ -75,21 +75,28 @@ class SparseAttention(BlockAttention):
         band = (j - i).abs() < self.block
         if causal:
             band = band & (j <= i)
-        real = q.new_ones(q.shape[0], q.shape[2], dtype=torch.bool) if padding is None else ~padding
+        real = q.new_ones(q.shape[0], q.shape[2], dtype=torch.bool) if key_padding_mask is None else ~key_padding_mask
         q, k, v = (t.unflatten(2, (-1, self.block)) for t in (q, k, v))
         real = real.unflatten(1, (-1, self.block))[:, None, ..., None]
         visible = _neighbours(real, *reach).mT & band
         return block_attention(q, _neighbours(k, *reach), _neighbours(v, *reach), visible)
 
-    def _column(self, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, causal: bool) -> Tensor:
+    def _column(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None, causal: bool) -> Tensor:
         """Every block-th token is a short sequence of its own."""
         q, k, v = (t.unflatten(2, (-1, self.block)).transpose(2, 3) for t in (q, k, v))
-        visible = None if padding is None else ~padding.unflatten(1, (-1, self.block)).mT[:, None, :, None]
-        if causal:
-            past = q.new_ones(1, 1, 1, q.shape[3], q.shape[3], dtype=torch.bool).tril()
-            visible = past if visible is None else visible & past
-        mixed = block_attention(q, k, v, visible)
+        mask = None if key_padding_mask is None else key_padding_mask.unflatten(1, (-1, self.block)).mT
+        mixed = block_attention(q, k, v, _visible_within(mask, q.shape[3], causal, q.device))
         return mixed.unflatten(2, (self.block, -1)).transpose(2, 3).flatten(2, 3)
+
+
+def _visible_within(
+    mask: Bool[Tensor, "batch parts n"] | None, n: int, causal: bool, device: torch.device
+) -> Bool[Tensor, "#batch 1 #parts #n n"] | None:
+    """What each token may see of its own part of the sequence; the mask is True at keys to ignore."""
+    visible = visible_keys(n, None if mask is None else mask.flatten(0, 1), causal, device)
+    if visible is None:
+        return None
+    return visible.unflatten(0, (1, 1) if mask is None else mask.shape[:2]).transpose(1, 2)
 
 
 def _neighbours(blocks: Tensor, before: int, after: int) -> Tensor:

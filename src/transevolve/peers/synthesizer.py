@@ -17,8 +17,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from ..evolution.initial import merge_heads, split_heads
+from ..evolution.masks import visible_keys
 from .base import Capabilities, Mixer, MixerShape
-from .heads import glorot_, softmax_attention, visible_keys
+from .heads import glorot_, softmax_attention
 from .settings import Count
 from .system import System
 
@@ -48,13 +50,13 @@ class Synthesizer(Mixer):
 
     def mix(self, x, key_padding_mask, causal):
         batch, n, _ = x.shape
-        v = self.value(x).unflatten(-1, (self.shape.num_heads, -1)).transpose(1, 2)
+        v = split_heads(self.value(x), self.shape.num_heads)
         q, k = self.left(x), self.positions[None, :, :n].to(v.dtype)
         part, width = v.shape[-1], max(v.shape[-1], k.shape[-1])
         q, k, v = (pad(t, (0, width - t.shape[-1])).expand(batch, -1, -1, -1) for t in (q.to(v.dtype), k, v))
         visible = visible_keys(n, key_padding_mask, causal, x.device)
         mixed = softmax_attention(q, k, v, visible, scale=1.0)[..., :part]
-        return self.output(mixed.transpose(1, 2).flatten(2))
+        return self.output(merge_heads(mixed))
 
 
 class DenseSynthesizer(Synthesizer):
@@ -68,7 +70,7 @@ class DenseSynthesizer(Synthesizer):
         nn.init.xavier_uniform_(self.hidden.weight)
 
     def left(self, x):
-        return torch.relu(self.hidden(x)).unflatten(-1, (self.shape.num_heads, -1)).transpose(1, 2)
+        return split_heads(torch.relu(self.hidden(x)), self.shape.num_heads)
 
 
 class RandomSynthesizer(Synthesizer):

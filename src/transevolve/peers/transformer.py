@@ -1,13 +1,14 @@
 """The Transformer (Vaswani et al., 2017): Softmax(Q K^T / sqrt(d/m)) V Wo, fused or with its matrix.
 
-Differs from them: attention weights are not dropped out, the output is.
+Differs from the paper: dropout is applied to the output, not to attention weights.
 """
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from ..evolution.masks import visible_keys
 from .base import Capabilities, MixerShape
-from .heads import Attention, softmax_attention, visible_keys
+from .heads import Attention, softmax_attention
 from .system import System
 
 CITATION = "Vaswani et al., Attention Is All You Need, NeurIPS 2017"

@@ -29,7 +29,7 @@ def last_checkpoints(run: Path, count: int) -> list[tuple[int, Path]]:
 
 
 def average_weights(paths: list[Path]) -> dict[str, torch.Tensor]:
-    """The mean of each weight, summed in float64; what is not a weight must be the same in all."""
+    """The mean of each weight, summed in float64; counters are those of the newest checkpoint, the last of `paths`."""
     total = _weights(paths[0])
     kinds = {name: value.dtype for name, value in total.items()}
     total = {name: value.double() if value.is_floating_point() else value for name, value in total.items()}
@@ -40,6 +40,8 @@ def average_weights(paths: list[Path]) -> dict[str, torch.Tensor]:
         for name, value in found.items():
             if value.is_floating_point():
                 total[name] += value.double()
+            elif value.ndim == 0:
+                total[name] = value
             elif not torch.equal(total[name], value):
                 raise UserError(f"{path / WEIGHTS}: {name} differs between checkpoints and is not a weight")
     return {

@@ -1,14 +1,32 @@
-"""The ways to compute evolved attention. A new one is a file with a `begin`, and a line here."""
+"""The ways to compute evolved attention. A new one is a file with a `Backend`, and an entry here."""
 
-from . import auto, fused, linear, literal, once
-from .backend import Begin, Evolution, Settings
+from .auto import AutoBackend
+from .backend import Backend, Evolution
+from .exact import ExactBackend
+from .fused import FusedBackend
+from .linear import LinearBackend
+from .literal import LiteralBackend
+from .once import OnceBackend
 
-BACKENDS: dict[str, Begin] = {
-    "literal": literal.begin,
-    "once": once.begin,
-    "fused": fused.begin,
-    "linear": linear.begin,
-    "auto": auto.begin,
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend
+    for backend in (
+        LiteralBackend(),
+        OnceBackend(),
+        FusedBackend(),
+        LinearBackend(),
+        AutoBackend(),
+    )
 }
 
-__all__ = ["BACKENDS", "Begin", "Evolution", "Settings"]
+__all__ = [
+    "BACKENDS",
+    "AutoBackend",
+    "Backend",
+    "Evolution",
+    "ExactBackend",
+    "FusedBackend",
+    "LinearBackend",
+    "LiteralBackend",
+    "OnceBackend",
+]

@@ -1,42 +1,49 @@
-"""`auto`: the exact backend that suits a problem, `once` while its matrix fits the memory budget, else `fused`."""
+"""`auto`: `once` while its matrix fits the memory budget, `fused` otherwise. Exact."""
 
 import logging
+from dataclasses import dataclass
 
 import torch
 
 from ..initial import InitialCondition
-from . import fused, once
-from .backend import Evolution, Settings
-
-COMPLEXITY = "that of the backend it chooses"
+from ..settings import EvolutionSettings
+from .backend import Evolution
+from .exact import ExactBackend
+from .fused import FusedBackend
+from .once import OnceBackend
 
 logger = logging.getLogger(__name__)
-_said: set[str] = set()
+_logged: set[str] = set()
 
 
-def explain(
-    queries: int, keys: int, batch: int, heads: int, device: str = "cpu", settings: Settings | None = None
-) -> tuple[str, str]:
-    """The backend chosen for a block of this shape, and why."""
-    if torch.compiler.is_compiling():
-        return "fused", "a compiled or exported graph cannot branch on the drift's range"
-    budget = (settings or Settings()).memory_budget
-    size = 4 * batch * heads * queries * keys
-    sizes = f"one {queries} x {keys} matrix for each of {batch} x {heads} heads is {_readable(size)}"
-    if size > budget:
-        return "fused", f"{sizes}, over the budget of {_readable(budget)}"
-    return "once", f"{sizes}, within the budget of {_readable(budget)}"
+@dataclass(frozen=True)
+class AutoBackend(ExactBackend):
+    """`memory_budget` is the most bytes that the matrices of `once` may take."""
+
+    name = "auto"
+    idea = "`once` while its matrix fits the memory budget, else `fused`"
+    complexity = "that of the backend it chooses"
+
+    memory_budget: int = EvolutionSettings.attention_memory_budget
+
+    def choose(self, queries: int, keys: int, batch: int, heads: int) -> tuple[ExactBackend, str]:
+        """The backend for a block of this shape, and why."""
+        if torch.compiler.is_compiling():
+            return FusedBackend(), "a compiled or exported graph cannot branch on the range of the drift"
+        size = 4 * batch * heads * queries * keys
+        sizes = f"one {queries} x {keys} matrix for each of {batch} x {heads} heads is {_readable(size)}"
+        if size > self.memory_budget:
+            return FusedBackend(), f"{sizes}, over the budget of {_readable(self.memory_budget)}"
+        return OnceBackend(), f"{sizes}, within the budget of {_readable(self.memory_budget)}"
+
+    def begin(self, initial: InitialCondition) -> Evolution:
+        batch, queries, _ = initial.queries.shape
+        backend, why = self.choose(queries, initial.keys.shape[1], batch, initial.heads)
+        if not torch.compiler.is_compiling() and why not in _logged:
+            _logged.add(why)
+            logger.info("attention is %r: %s", backend.name, why)
+        return backend.begin(initial)
 
 
 def _readable(size: int) -> str:
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
-
-
-def begin(initial: InitialCondition, settings: Settings) -> Evolution:
-    batch, queries, _ = initial.queries.shape
-    keys, device = initial.keys.shape[1], initial.queries.device.type
-    name, why = explain(queries, keys, batch, initial.heads, device, settings)
-    if why not in _said and not torch.compiler.is_compiling():
-        _said.add(why)
-        logger.info("attention is %r: %s", name, why)
-    return (once if name == "once" else fused).begin(initial, settings)

@@ -1,9 +1,9 @@
-"""`fused`: PyTorch's scaled dot product attention at every depth, with the drift as one more channel.
+"""`fused`: PyTorch's scaled dot product attention at every depth, with the drift as one more channel. Exact.
 
     Softmax(A0 + b^l) = Softmax([q/sqrt(d/m), 1] . [k, b^l])
 
-No n x n matrix is ever formed: fused kernels want queries, keys and values of one width, a multiple of 8, so all three
-are padded to it. Padding of keys is a drift far below any score.
+No n x n matrix is formed. Fused kernels want queries, keys and values of one width, a multiple of 8, so all three are
+padded to it. A padded key gets a drift far below any score.
 """
 
 import torch
@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from ..initial import InitialCondition
-from .backend import Evolution, Settings
+from ..masks import sees_no_key
+from .backend import Evolution
+from .exact import ExactBackend
 from .literal import LiteralEvolution
 
-COMPLEXITY = "L (n^2 d + n^2 exponentials), memory n"
 ALIGNMENT = 8
 
 
@@ -26,10 +27,10 @@ class FusedEvolution(Evolution):
         low = torch.is_autocast_enabled(self.queries.device.type)
         self.dtype = torch.get_autocast_dtype(self.queries.device.type) if low else self.queries.dtype
         self.drift = initial.drift
-        self.sighted = initial.sighted()
-        self.channels = 0 if self.drift is None and initial.key_mask is None else _parts(self.dtype)
-        part, value_part = self.queries.shape[-1], self.queries.shape[-1] // 2
-        self.width = -(-max(part + self.channels, value_part) // ALIGNMENT) * ALIGNMENT
+        self.sees_no_key = sees_no_key(initial.key_padding_mask, initial.causal)
+        self.channels = 0 if self.drift is None and initial.key_padding_mask is None else _parts(self.dtype)
+        part = self.queries.shape[-1]
+        self.width = -(-max(part + self.channels, initial.value_part) // ALIGNMENT) * ALIGNMENT
         ones = self.queries.new_ones(()).expand(*self.queries.shape[:-1], self.channels)
         spare = self.width - part - self.channels
         self.padded_queries = pad(torch.cat([self.queries, ones], -1), (0, spare)).to(self.dtype)
@@ -39,9 +40,9 @@ class FusedEvolution(Evolution):
             return pad(self.keys, (0, self.width - self.keys.shape[-1])).to(self.dtype)
         shape = self.keys.shape[:-1]
         drift = self.keys.new_zeros(shape) if self.drift is None else self.drift[l - 1]
-        if self.initial.key_mask is not None:
-            hidden = torch.finfo(self.dtype).min / 4 if self.dtype == torch.float16 else -1e30
-            drift = drift.masked_fill(~self.initial.key_mask[:, None], hidden)
+        if self.initial.key_padding_mask is not None:
+            lowest = torch.finfo(self.dtype).min / 4 if self.dtype == torch.float16 else -1e30
+            drift = drift.masked_fill(self.initial.key_padding_mask[:, None], lowest)
         columns = torch.stack(_split(drift.float() if self.channels > 1 else drift, self.channels, self.dtype), -1)
         spare = self.width - self.keys.shape[-1] - self.channels
         return pad(torch.cat([self.keys.to(self.dtype), columns.to(self.dtype)], -1), (0, spare))
@@ -52,7 +53,7 @@ class FusedEvolution(Evolution):
         y = scaled_dot_product_attention(
             self.padded_queries, self._keys(l), v, is_causal=self.initial.causal, scale=1.0
         )[..., :part].to(values.dtype)
-        return y if self.sighted is None else y * self.sighted[:, None, :, None].to(y.dtype)
+        return y if self.sees_no_key is None else y * (~self.sees_no_key)[:, None, :, None].to(y.dtype)
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
         return LiteralEvolution(self.initial).attention(l)
@@ -64,7 +65,7 @@ def _parts(dtype: torch.dtype) -> int:
 
 
 def _split(x: Tensor, parts: int, dtype: torch.dtype) -> list[Tensor]:
-    """x as a sum of `parts` numbers of `dtype`, the gradient going to the first alone."""
+    """x as a sum of `parts` numbers of `dtype`; the gradient goes to the first alone."""
     if parts == 1:
         return [x]
     found = [x.to(dtype)]
@@ -75,5 +76,10 @@ def _split(x: Tensor, parts: int, dtype: torch.dtype) -> list[Tensor]:
     return found
 
 
-def begin(initial: InitialCondition, settings: Settings) -> FusedEvolution:
-    return FusedEvolution(initial)
+class FusedBackend(ExactBackend):
+    name = "fused"
+    idea = "PyTorch's scaled dot product attention at every depth, the drift as one more channel"
+    complexity = "L (n^2 d + n^2 exponentials), memory n"
+
+    def begin(self, initial: InitialCondition) -> FusedEvolution:
+        return FusedEvolution(initial)

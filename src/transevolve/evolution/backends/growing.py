@@ -1,56 +1,56 @@
-"""A tensor that grows along one dimension: adding to it costs what is added, not what is there."""
+"""A tensor that grows along one dimension: appending costs what is appended, not what is already there."""
 
 import torch
 from torch import Tensor
 
 
 class Growing:
-    """Room is made an eighth at a time, for 8 units at least, but never beyond `limit`, if that is known to suffice.
+    """Storage grows by an eighth, by at least 8 units, but not beyond `limit`, a length known to suffice.
 
-    Where gradients are wanted, pieces are joined anew, since writing in place would destroy what backward needs.
+    Where gradients are wanted the pieces are concatenated: writing in place would overwrite what backward needs.
     """
 
     def __init__(self, dim: int, limit: int | None = None, unit: int = 1):
         self.dim, self.limit, self.unit, self.length = dim, limit, unit, 0
-        self.room: Tensor | None = None
+        self.storage: Tensor | None = None
 
     @property
     def filled(self) -> Tensor:
-        assert self.room is not None
-        return self.room.narrow(self.dim, 0, self.length)
+        assert self.storage is not None
+        return self.storage.narrow(self.dim, 0, self.length)
 
     def append(self, new: Tensor) -> Tensor:
-        """Takes `new` in and returns all there is."""
+        """Appends `new`; returns everything."""
         start, self.length = self.length, self.length + new.shape[self.dim]
-        if torch.is_grad_enabled() and (new.requires_grad or (self.room is not None and self.room.requires_grad)):
-            past = None if self.room is None else self.room.narrow(self.dim, 0, start)
-            self.room = new if past is None else torch.cat([past, new], self.dim)
-            return self.room
-        if self.room is None or self.room.shape[self.dim] < self.length:
-            self._make_room(new, start)
-        assert self.room is not None
-        self.room.narrow(self.dim, start, self.length - start).copy_(new)
+        old = self.storage
+        if torch.is_grad_enabled() and (new.requires_grad or (old is not None and old.requires_grad)):
+            self.storage = new if old is None else torch.cat([old.narrow(self.dim, 0, start), new], self.dim)
+            return self.storage
+        if old is None or old.shape[self.dim] < self.length:
+            self._grow(new, start)
+        assert self.storage is not None
+        self.storage.narrow(self.dim, start, self.length - start).copy_(new)
         return self.filled
 
-    def _make_room(self, like: Tensor, filled: int) -> None:
+    def _grow(self, like: Tensor, filled: int) -> None:
         wanted = self.length + max(8 * self.unit, self.length // 8)
         if self.limit is not None and self.length <= self.limit:
             wanted = min(wanted, self.limit)
         shape = [*like.shape]
         shape[self.dim] = wanted
-        room = like.new_empty(shape)
-        if self.room is not None:
-            room.narrow(self.dim, 0, filled).copy_(self.room.narrow(self.dim, 0, filled))
-        self.room = room
+        storage = like.new_empty(shape)
+        if self.storage is not None:
+            storage.narrow(self.dim, 0, filled).copy_(self.storage.narrow(self.dim, 0, filled))
+        self.storage = storage
 
     def select(self, index: Tensor, dim: int) -> None:
-        """Keeps the given entries of another dimension, in the given order."""
-        if self.room is not None:
-            self.room = self.room.index_select(dim, index)
+        """Keeps these entries of another dimension, in this order."""
+        if self.storage is not None:
+            self.storage = self.storage.index_select(dim, index)
 
     def replace(self, content: Tensor, limit: int | None, unit: int) -> None:
-        """Holds other content from now on, with another limit and unit."""
-        self.room, self.length, self.limit, self.unit = content, content.shape[self.dim], limit, unit
+        """Replaces content, limit and unit."""
+        self.storage, self.length, self.limit, self.unit = content, content.shape[self.dim], limit, unit
 
-    def crop(self, length: int) -> None:
+    def truncate(self, length: int) -> None:
         self.length = length

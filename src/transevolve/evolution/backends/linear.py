@@ -3,80 +3,51 @@
     exp(q.k) ~ phi(q).phi(k)   gives   Softmax(A0 + b^l)_ij ~ phi(q_i) . (exp(b^l_j) phi(k_j)) / D^l_i
 
 so exp(b^l_j) phi(k_j) is a feature map that evolves with depth, while phi(Q) and phi(K) are computed once per block.
-phi is FAVOR+ (Choromanski et al., 2021), phi(x) = exp(W x - |x|^2/2) with orthogonal rows of W, or elu(x) + 1
-(Katharopoulos et al., 2020), which has a kernel of its own.
 
-Differs from FAVOR+: each key keeps its largest feature apart, as a log weight, next to the drift. No feature of a key
-then underflows because another key is large, and causal attention is scaled by what came before, never by the future.
+The logarithm of a key's largest feature is added to its drift; causal attention is scaled by what came before, never
+by the future.
 """
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import elu
 
-from ..initial import InitialCondition
-from .backend import Evolution, Settings
+from ..features import elu_features, orthogonal_features, positive_features
+from ..initial import InitialCondition, at_least_float32
+from ..masks import reciprocal_or_zero
+from ..settings import EvolutionSettings, FeatureMap
+from .backend import Backend, Evolution
+from .state import PreparedEvolution, PreparedKeys, Stream
 
-COMPLEXITY = "L n f d, f features a head"
 CHUNK = 128
-HIDDEN = -1e30
-FLOOR = 1e-6
+LOWEST = -1e30
 
 
-def orthogonal_features(features: int, width: int, seed: int) -> Float[Tensor, "features width"]:
-    """Rows as long as Gaussian ones, orthogonal to each other in groups of `width`."""
-    random = np.random.RandomState(seed)
-    rows = []
-    for _ in range(math.ceil(features / width)):
-        square, triangle = np.linalg.qr(random.standard_normal((width, width)))
-        rows.append((square * np.sign(np.diag(triangle))).T)
-    lengths = np.linalg.norm(random.standard_normal((features, width)), axis=1)
-    return torch.from_numpy(np.concatenate(rows)[:features] * lengths[:, None]).float()
-
-
-def positive_features(
-    x: Float[Tensor, "*batch n width"], projection: Float[Tensor, "features width"]
-) -> tuple[Float[Tensor, "*batch n features"], Float[Tensor, "*batch n"]]:
-    """exp(W x - |x|^2/2) as (features of which the largest is 1, logarithm of what was taken out).
-
-    `FLOOR` is Performer's own safeguard: no query is ever orthogonal to all keys.
-    """
-    log = x @ projection.mT.to(x.dtype) - x.square().sum(-1, keepdim=True) / 2
-    largest = log.detach().amax(-1, keepdim=True)
-    return torch.exp(log - largest) + FLOOR, largest.squeeze(-1)
-
-
-def elu_features(x: Float[Tensor, "*batch n width"]) -> tuple[Tensor, Float[Tensor, "*batch n"]]:
-    return elu(x) + 1, x.new_zeros(x.shape[:-1])
-
-
-def query_features(initial: InitialCondition, settings: Settings) -> Float[Tensor, "batch heads q features"]:
-    q = initial.scaled_queries.to(torch.promote_types(initial.queries.dtype, torch.float32))
-    if settings.feature_map == "elu":
+def query_features(initial: InitialCondition, feature_map: FeatureMap) -> Float[Tensor, "batch heads q features"]:
+    q = initial.scaled_queries.to(at_least_float32(initial.queries.dtype))
+    if feature_map == "elu":
         return elu_features(q)[0]
-    assert initial.projection is not None
-    return positive_features(q / math.sqrt(initial.scale), initial.projection)[0]
+    assert initial.features is not None
+    return positive_features(q / math.sqrt(initial.scale), initial.features)[0]
 
 
 def key_features(
-    initial: InitialCondition, settings: Settings
+    initial: InitialCondition, feature_map: FeatureMap
 ) -> tuple[Float[Tensor, "batch heads k features"], Float[Tensor, "#depth batch heads k"]]:
-    """phi(k), and the logarithm of each key's weight at each depth: its drift, and what was taken out of phi."""
+    """phi(k), and the logarithm of each key's weight at each depth: its drift plus the factor taken out of phi."""
     drift = initial.drift
-    k = initial.head_keys.to(torch.promote_types(initial.keys.dtype, torch.float32))
-    if settings.feature_map == "elu":
+    k = initial.head_keys.to(at_least_float32(initial.keys.dtype))
+    if feature_map == "elu":
         features, log = elu_features(k)
     else:
-        assert initial.projection is not None
-        features, log = positive_features(k * math.sqrt(initial.scale), initial.projection)
+        assert initial.features is not None
+        features, log = positive_features(k * math.sqrt(initial.scale), initial.features)
     log_weights = log[None] if drift is None else log + drift.to(k.dtype)
-    if initial.key_mask is not None:
-        log_weights = log_weights.masked_fill(~initial.key_mask[:, None], -torch.inf)
+    if initial.key_padding_mask is not None:
+        log_weights = log_weights.masked_fill(initial.key_padding_mask[:, None], -torch.inf)
     return features, log_weights
 
 
@@ -88,7 +59,7 @@ def relative_weights(log_weights: Float[Tensor, "*depth batch heads k"]) -> Floa
 
 @dataclass
 class Carry:
-    """What one depth remembers of all keys before: sums of features times values, of features, and their log scale."""
+    """What one depth keeps of all earlier keys: sums of features times values, of features, and their log scale."""
 
     values: Float[Tensor, "batch heads features part"]
     features: Float[Tensor, "batch heads features"]
@@ -96,22 +67,22 @@ class Carry:
 
 
 class LinearEvolution(Evolution):
-    """Bidirectional, or causal in chunks; a causal one may continue from the carries of an earlier stretch."""
+    """Bidirectional, or causal in chunks; causal attention may continue from the carries of earlier tokens."""
 
-    def __init__(self, initial: InitialCondition, settings: Settings, carries: dict[int, Carry] | None = None):
+    def __init__(self, initial: InitialCondition, feature_map: FeatureMap, carries: dict[int, Carry] | None = None):
         self.initial, self.carries = initial, carries
-        self.dtype = torch.promote_types(initial.queries.dtype, torch.float32)
+        self.dtype = at_least_float32(initial.queries.dtype)
         with torch.autocast(initial.queries.device.type, enabled=False):
-            self.q = query_features(initial, settings)
-            self.k, self.log_weights = key_features(initial, settings)
+            self.q = query_features(initial, feature_map)
+            self.k, self.log_weights = key_features(initial, feature_map)
             if not initial.causal:
                 self._weigh()
 
     def _weigh(self) -> None:
-        """Weights and normalisers of all depths at once."""
+        """Weights and normalizers of all depths."""
         self.weights = relative_weights(self.log_weights)
         sums = torch.einsum("bhkf,lbhk->bhfl", self.k, self.weights)
-        self.inverse = inverse(self.q @ sums)
+        self.inverse = reciprocal_or_zero(self.q @ sums)
 
     def _at(self, l: int) -> int:
         return min(l, len(self.log_weights)) - 1
@@ -135,9 +106,9 @@ class LinearEvolution(Evolution):
             carry = Carry(
                 values.new_zeros(batch, heads, features, part),
                 values.new_zeros(batch, heads, features),
-                values.new_full((batch, heads), HIDDEN),
+                values.new_full((batch, heads), LOWEST),
             )
-        log_weights = self.log_weights[self._at(l)].clamp(min=HIDDEN)
+        log_weights = self.log_weights[self._at(l)].clamp(min=LOWEST)
         found = []
         for start in range(0, n, CHUNK):
             chunk = slice(start, start + CHUNK)
@@ -150,39 +121,122 @@ class LinearEvolution(Evolution):
         return torch.cat(found, 2)
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
-        """The matrix this approximation amounts to."""
+        """The matrix of this approximation."""
         if self.carries is not None:
-            raise ValueError("sums of the past do not tell its attention: use no cache to see the linear backend's")
+            raise ValueError("attention backend 'linear' cannot show attention to cached tokens: use no cache")
         weights = relative_weights(self.log_weights[self._at(l)])
         matrix = (self.q @ self.k.mT) * weights[..., None, :]
         if self.initial.causal:
             matrix = matrix.tril()
-        return matrix * inverse(matrix.sum(-1, keepdim=True))
-
-
-def inverse(normaliser: Tensor) -> Tensor:
-    """1/D, and 0 where no key is seen."""
-    return torch.where(normaliser > 0, 1 / normaliser.clamp(min=torch.finfo(normaliser.dtype).tiny), 0.0)
+        return matrix * reciprocal_or_zero(matrix.sum(-1, keepdim=True))
 
 
 def _chunk(q: Tensor, k: Tensor, values: Tensor, log_weights: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
     """Causal attention of one chunk to itself and, through the carry, to everything before it."""
-    real = log_weights > HIDDEN
+    real = log_weights > LOWEST
     scale = torch.maximum(log_weights.detach().cummax(-1).values, carry.scale[..., None])
     within = torch.exp((log_weights[..., None, :] - scale[..., :, None]).clamp(max=0.0)) * real[..., None, :]
     matrix = ((q @ k.mT) * within).tril()
     before = torch.exp(carry.scale[..., None] - scale)
     numerator = matrix @ values + before[..., None] * (q @ carry.values)
-    normaliser = matrix.sum(-1) + before * (q @ carry.features[..., None]).squeeze(-1)
+    normalizer = matrix.sum(-1) + before * (q @ carry.features[..., None]).squeeze(-1)
     last = scale[..., -1]
     weights = torch.exp(log_weights - last[..., None]) * real
     kept = torch.exp(carry.scale - last)
-    return numerator * inverse(normaliser)[..., None], Carry(
+    return numerator * reciprocal_or_zero(normalizer)[..., None], Carry(
         carry.values * kept[..., None, None] + k.mT @ (values * weights[..., None]),
         carry.features * kept[..., None] + (k.mT @ weights[..., None]).squeeze(-1),
         last,
     )
 
 
-def begin(initial: InitialCondition, settings: Settings) -> LinearEvolution:
-    return LinearEvolution(initial, settings)
+class LinearStream(Stream):
+    """O(1) memory: for each depth, sums of features and of features times values."""
+
+    croppable = False
+
+    def __init__(self, feature_map: FeatureMap):
+        self.feature_map: FeatureMap = feature_map
+        self.carries: dict[int, Carry] = {}
+
+    def _evolution(self, initial: InitialCondition) -> Evolution:
+        return LinearEvolution(initial, self.feature_map, self.carries)
+
+    def _reorder(self, parents: Tensor, width: int) -> None:
+        for l, carry in self.carries.items():
+            self.carries[l] = Carry(carry.values[parents], carry.features[parents], carry.scale[parents])
+
+    def _select(self, sentences: Tensor, rows: Tensor) -> None:
+        self._reorder(rows, 1)
+
+    def truncate(self, length: int) -> None:
+        if length != self.length:
+            raise ValueError("attention backend 'linear' cannot drop tokens of its past: it keeps only their sums")
+
+    def tensors(self) -> list[Tensor]:
+        return [part for carry in self.carries.values() for part in (carry.values, carry.features, carry.scale)]
+
+
+class LinearKeys(PreparedKeys):
+    """Sums over the source for each depth: their size does not depend on its length."""
+
+    def __init__(self, initial: InitialCondition, feature_map: FeatureMap, values: Float[Tensor, "batch heads k part"]):
+        super().__init__(initial)
+        self.feature_map: FeatureMap = feature_map
+        with torch.autocast(values.device.type, enabled=False):
+            features, log_weights = key_features(initial, feature_map)
+            weights = relative_weights(log_weights)
+            self.sums = torch.einsum("bhkf,lbhk->bhfl", features, weights)
+            weighted = values.to(features.dtype) * weights[..., None]
+            self.summed: Float[Tensor, "batch heads #depth f part"] = (features.mT @ weighted).movedim(0, 2)
+
+    def attend(self, initial: InitialCondition) -> "LinearPreparedEvolution":
+        return LinearPreparedEvolution(self, initial)
+
+    def _select(self, sentences: Tensor, values: Tensor) -> None:
+        self.sums, self.summed = self.sums[sentences], self.summed[sentences]
+
+    def tensors(self) -> list[Tensor]:
+        return [self.sums, self.summed]
+
+
+class LinearPreparedEvolution(PreparedEvolution):
+    def __init__(self, keys: LinearKeys, initial: InitialCondition):
+        with torch.autocast(initial.queries.device.type, enabled=False):
+            features = query_features(initial, keys.feature_map)
+            weights = reciprocal_or_zero(features @ keys.sums).mT[..., None]
+            self.mixed = ((features[:, :, None] @ keys.summed) * weights).to(initial.queries.dtype)
+
+    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
+        raise ValueError("attention backend 'linear' cannot show attention to a cached source: use no cache")
+
+
+@dataclass(frozen=True)
+class LinearBackend(Backend):
+    """`features` random features per head, drawn from `feature_seed` (`feature_map` "positive"), or elu(x) + 1."""
+
+    name = "linear"
+    idea = "temporally evolving random features"
+    complexity = "L n f d, f features per head"
+    streams = True
+    remembers = True
+    redraws = True
+
+    features: int = EvolutionSettings.num_features
+    feature_map: FeatureMap = EvolutionSettings.feature_map
+    feature_seed: int = EvolutionSettings.feature_seed
+    redraw_interval: int = EvolutionSettings.feature_redraw_interval
+
+    def begin(self, initial: InitialCondition) -> LinearEvolution:
+        return LinearEvolution(initial, self.feature_map)
+
+    def stream(self, limit: int | None = None) -> LinearStream:
+        return LinearStream(self.feature_map)
+
+    def remember(self, initial: InitialCondition, values: Float[Tensor, "batch heads k part"]) -> LinearKeys:
+        return LinearKeys(initial, self.feature_map, values)
+
+    def draw(self, width: int, number: int = 0) -> Float[Tensor, "features width"] | None:
+        if self.feature_map == "elu":
+            return None
+        return orthogonal_features(self.features, width, self.feature_seed + number)

@@ -1,17 +1,15 @@
-"""`literal`: the paper's equation 9, term by term, at every depth. Slow, and the oracle of all the others."""
+"""`literal`: the paper's equation 9, term by term, at every depth. Slow; the other backends are tested against it."""
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, finfo
 
-from ..initial import InitialCondition, constant_operator, key_operator, row_operator
-from .backend import Evolution, Settings
-
-COMPLEXITY = "L (n^2 d + n^2 exponentials)"
+from ..initial import InitialCondition, at_least_float32, constant_operator, key_operator, row_operator
+from .backend import Evolution
+from .exact import ExactBackend
 
 
 class LiteralEvolution(Evolution):
-    """Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)), where A1 and A3 exist only if Wk~ is carried."""
+    """Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)), where A1 and A3 exist only if the layer has Wk~."""
 
     def __init__(self, initial: InitialCondition):
         self.initial = initial
@@ -36,15 +34,20 @@ class LiteralEvolution(Evolution):
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
         scores = self.scores(l)
-        wide = torch.promote_types(scores.dtype, torch.float32)
+        wide = at_least_float32(scores.dtype)
         if self.visible is None:
             return scores.softmax(-1, dtype=wide)
-        scores = scores.masked_fill(~self.visible, torch.finfo(scores.dtype).min)
+        scores = scores.masked_fill(~self.visible, finfo(scores.dtype).min)
         return scores.softmax(-1, dtype=wide).masked_fill(~self.visible, 0.0)
 
     def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
         return self.attention(l).to(values.dtype) @ values
 
 
-def begin(initial: InitialCondition, settings: Settings) -> LiteralEvolution:
-    return LiteralEvolution(initial)
+class LiteralBackend(ExactBackend):
+    name = "literal"
+    idea = "the paper's equation 9, term by term, at every depth"
+    complexity = "L (n^2 d + n^2 exponentials)"
+
+    def begin(self, initial: InitialCondition) -> LiteralEvolution:
+        return LiteralEvolution(initial)

@@ -1,4 +1,4 @@
-"""Large CPU buffers, used again: the first touch of fresh memory costs more than the arithmetic done in it."""
+"""Reused large CPU buffers: the first touch of fresh memory costs more than the arithmetic done in it."""
 
 import threading
 
@@ -12,7 +12,7 @@ KEPT = 8
 class BufferPool:
     """Hands out uninitialised vectors on storages it keeps; a storage is free once nothing else refers to it.
 
-    Nothing is ever given back by hand: autograd's saved tensors count as references until backward frees them.
+    Nothing is returned by hand: autograd's saved tensors count as references until backward frees them.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class BufferPool:
             return torch.empty(0, dtype=dtype).set_(storage, 0, (count,))
 
     def clear(self) -> None:
-        """Let go of every buffer; those in use live on with their users."""
+        """Drops every buffer; those in use stay alive with their users."""
         with self._lock:
             self._storages = []
 

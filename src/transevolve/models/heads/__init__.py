@@ -1,1 +1,30 @@
-"""One file per task head."""
+"""Every model class: a new head is a file here, and a line in `MODELS`.
+
+Auto classes and the names of the package derive from it. Imports neither torch nor transformers.
+"""
+
+from typing import NamedTuple
+
+TRANSEVOLVE, PEER = "transevolve", "transevolve-peer"
+
+
+class ModelClass(NamedTuple):
+    """Where a class lives (a module under `transevolve.models`), and which Auto class finds it by its configuration."""
+
+    name: str
+    module: str
+    auto: str
+    model_type: str = TRANSEVOLVE
+
+
+MODELS = (
+    ModelClass("TransEvolveModel", "encoder", "AutoModel"),
+    ModelClass("TransEvolveForSequenceClassification", "heads.classification", "AutoModelForSequenceClassification"),
+    ModelClass("TransEvolveForTokenClassification", "heads.tokens", "AutoModelForTokenClassification"),
+    ModelClass("TransEvolveForMaskedLM", "heads.masked", "AutoModelForMaskedLM"),
+    ModelClass("TransEvolveForCausalLM", "heads.causal", "AutoModelForCausalLM"),
+    ModelClass("TransEvolveForConditionalGeneration", "heads.seq2seq", "AutoModelForSeq2SeqLM"),
+    ModelClass("PeerModel", "peer", "AutoModel", PEER),
+    ModelClass("PeerForSequenceClassification", "peer", "AutoModelForSequenceClassification", PEER),
+    ModelClass("PeerForMaskedLM", "peer", "AutoModelForMaskedLM", PEER),
+)

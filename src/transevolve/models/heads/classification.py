@@ -1,8 +1,9 @@
 """`TransEvolveForSequenceClassification`: masked mean over the encoder's output, layer norm, linear head."""
 
+from typing import Any
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
@@ -33,40 +34,43 @@ class PoolingHead(nn.Module):
         return self.classifier(self.norm(masked_mean(x, padding)))
 
 
-class TransEvolveForSequenceClassification(TransEvolvePreTrainedModel):
+class SequenceClassification:
     """Classification into any number of labels: single-label, multi-label (float labels), regression (one label)."""
 
     accepts_loss_kwargs = True
-
-    def __init__(self, config: TransEvolveConfig):
-        super().__init__(config)
-        self.model = TransEvolveModel(config)
-        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.layer_norm_eps or 1e-5)
-        self.post_init()
+    head: PoolingHead
 
     @can_return_tuple
     def forward(
-        self,
+        self: Any,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        position_ids: Tensor | None = None,
         labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> SequenceClassifierOutput:
-        encoded = self.model(
-            input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions, return_dict=True
+        self.check_keywords(kwargs)
+        encoded = self.encode(
+            input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions
         )
         x = encoded.last_hidden_state
         logits = self.head(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])))
         loss = None
         if labels is not None:
-            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
+            kind, smoothing = self.config.problem_type, self.config.label_smoothing
+            loss = classification_loss(logits, labels, kind, smoothing, num_items_in_batch)
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
         )
 
 
-AutoModelForSequenceClassification.register(TransEvolveConfig, TransEvolveForSequenceClassification, exist_ok=True)
+class TransEvolveForSequenceClassification(SequenceClassification, TransEvolvePreTrainedModel):
+    def __init__(self, config: TransEvolveConfig):
+        super().__init__(config)
+        self.model = TransEvolveModel(self.config)
+        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.norm_eps)
+        self.post_init()

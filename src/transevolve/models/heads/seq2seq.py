@@ -5,14 +5,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSeq2SeqLM, GenerationMixin
+from transformers import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
+from ...evolution.block import BlockOptions
 from ...evolution.stack import EvolvedDecoder
+from ..base import as_tuple
 from ..cache import TransEvolveCache
 from ..config import TransEvolveConfig
-from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel, as_tuple
+from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
+from ..generation import CachedGeneration
 from ..inputs import embed, padding_mask
 from ..loss import smoothed_cross_entropy
 
@@ -23,16 +26,18 @@ def shift_right(labels: Tensor, pad: int, start: int) -> Tensor:
     return shifted.masked_fill(shifted == -100, pad)
 
 
-class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, GenerationMixin):
+class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTrainedModel, GenerationMixin):
     """Translation. `labels` are the target with its end token, unshifted, -100 where padded.
 
     `num_items_in_batch`, the tokens of all parts of an accumulated batch, makes the loss of each part its share.
 
-    With `past_key_values` (or `use_cache=True`, which makes one) `decoder_input_ids` are the tokens that follow. The
-    decoder may have several rows, its beams, to each row of the source.
+    With `past_key_values` `decoder_input_ids` are the tokens that follow. Without, a cache is made and returned if
+    `use_cache` (by default `config.use_cache`, except in training and with labels). The decoder may have several rows,
+    its beams, to each row of the source.
     """
 
     accepts_loss_kwargs = True
+    base_model_prefix = "encoder"
 
     _tied_weights_keys = {"lm_head.weight": "encoder.embedding.weight"}  # noqa: RUF012
 
@@ -40,20 +45,12 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         config = copy.deepcopy(config)
         config.is_encoder_decoder = True
         super().__init__(config)
+        config = self.config
         self.encoder = TransEvolveModel(config)
-        options = config.block_options(config.decoder_block_depth or config.block_depth)
+        options = BlockOptions.of(config, config.decoder_block_depth or config.block_depth)
         self.decoder = EvolvedDecoder(options, config.decoder_num_blocks or config.num_blocks)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
-
-    def get_encoder(self, modality: str | None = None) -> nn.Module:
-        return self.encoder
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.encoder.embedding
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        self.encoder.embedding = value
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         pad, start = self.config.pad_token_id, self.config.decoder_start_token_id
@@ -61,18 +58,9 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
             raise ValueError("pad_token_id and decoder_start_token_id must be set to make decoder inputs from labels")
         return shift_right(labels, pad, start)
 
-    def new_cache(self, max_length: int | None = None) -> TransEvolveCache:
-        """An empty cache; `max_length` tokens will suffice, if that is known."""
-        return TransEvolveCache(self.decoder.past(max_length))
-
-    def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, generation_config, model_kwargs: dict[str, Any], generation_mode, batch_size: int, max_cache_length: int
-    ) -> None:
-        wanted = generation_config.cache_implementation
-        if wanted not in (None, "dynamic"):
-            raise ValueError(f"cache_implementation={wanted!r} does not hold evolved attention: leave it out")
-        if generation_config.use_cache is not False and model_kwargs.get("past_key_values") is None:
-            model_kwargs["past_key_values"] = self.new_cache(max_cache_length)
+    def new_cache(self, max_length: int | None = None, sentences: int = 1) -> TransEvolveCache:
+        """An empty cache; `max_length` tokens will suffice, if that is known. The source says how many sentences."""
+        return TransEvolveCache(self.decoder.streams(max_length))
 
     def _expand_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, expand_size: int = 1, is_encoder_decoder: bool = True, input_ids: Tensor | None = None, **model_kwargs
@@ -103,18 +91,24 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         num_items_in_batch: Tensor | int | None = None,
         **kwargs,
     ) -> Seq2SeqLMOutput:
-        cache = self.new_cache() if past_key_values is None and use_cache else past_key_values
-        if cache is not None and not isinstance(cache, TransEvolveCache):
-            raise TypeError(f"past_key_values must come from new_cache(), got {type(cache).__name__}")
-        past, start = (None, 0) if cache is None else (cache.past, cache.get_seq_length())
+        self.check_keywords(kwargs)
+        cache = self.checked_cache(past_key_values, self.wants_cache(use_cache, labels))
+        start = 0 if cache is None else cache.get_seq_length()
         encoded = self._encoded(
-            encoder_outputs, start, input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions
+            encoder_outputs,
+            start,
+            input_ids,
+            attention_mask,
+            inputs_embeds,
+            None,
+            output_hidden_states,
+            output_attentions,
         )
         memory = encoded.last_hidden_state
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         y = embed(self.encoder.embedding, decoder_input_ids, decoder_inputs_embeds, start, prefix="decoder_")
-        trace = self._asks(output_hidden_states, output_attentions)
+        trace = self.wanted(output_hidden_states, output_attentions)
         mask = padding_mask(decoder_attention_mask, (y.shape[0], start + y.shape[1]), "decoder_attention_mask")
         y = self.decoder(
             y,
@@ -122,7 +116,7 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
             None if mask is None else mask[:, start:],
             None if memory is None else padding_mask(attention_mask, (memory.shape[0], memory.shape[1])),
             trace=trace,
-            past=past,
+            state=cache,
         )
         if trace is not None:
             trace.enter(y)
@@ -147,6 +141,3 @@ class TransEvolveForConditionalGeneration(TransEvolvePreTrainedModel, Generation
         if given is not None:
             return given if isinstance(given, BaseModelOutput) else BaseModelOutput(*given)
         return BaseModelOutput() if start else self.encoder(*inputs, return_dict=True)
-
-
-AutoModelForSeq2SeqLM.register(TransEvolveConfig, TransEvolveForConditionalGeneration, exist_ok=True)

@@ -1,0 +1,90 @@
+"""How `once` cuts a block's matrices: tiles of rows and sequences that see the same keys.
+
+What causality or padding masks at the end of a tile is never computed.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..initial import InitialCondition
+from ..masks import sees_no_key
+
+CAUSAL_ROWS = 256
+WORTH_CUTTING = 2**19
+
+
+class Tile(NamedTuple):
+    """A range of the flattened (batch, heads), a range of queries, and how many keys these may see."""
+
+    heads: slice
+    rows: slice
+    keys: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (self.heads.stop - self.heads.start, self.rows.stop - self.rows.start, self.keys)
+
+
+def plan(batch: int, heads: int, queries: int, keys: int, lengths: list[int] | None, causal: bool) -> list[Tile]:
+    """Tiles that cover all visible scores; a single one where cutting would save little."""
+    groups = [(slice(0, batch * heads), keys)]
+    if lengths is not None and heads * queries * (keys * batch - sum(lengths)) >= batch * WORTH_CUTTING:
+        groups = [(slice(b * heads, (b + 1) * heads), max(1, n)) for b, n in enumerate(lengths)]
+    step = CAUSAL_ROWS if causal and queries >= 2 * CAUSAL_ROWS else queries
+    return [
+        Tile(group, slice(r, min(r + step, queries)), min(n, r + step) if causal else n)
+        for group, n in groups
+        for r in range(0, queries, step)
+    ]
+
+
+class Tiling(NamedTuple):
+    """What is fixed over a block: its tiles, and the masks of each flattened (batch, head).
+
+    `key_padding_mask` is None where the tiles already leave out every padded key; `sees_no_key` only exists in causal
+    attention, where it depends on the query.
+    """
+
+    tiles: list[Tile]
+    key_padding_mask: Tensor | None
+    causal: bool
+    sees_no_key: Tensor | None
+
+    @property
+    def elements(self) -> int:
+        return sum(heads * rows * keys for heads, rows, keys in (tile.shape for tile in self.tiles))
+
+    def blocks(self, p: Tensor) -> Iterator[tuple[Tile, Tensor]]:
+        """Each tile with its (heads, rows, keys) part of the flat buffer."""
+        start = 0
+        for tile in self.tiles:
+            heads, rows, keys = tile.shape
+            yield tile, p[start : start + heads * rows * keys].view(heads, rows, keys)
+            start += heads * rows * keys
+
+    def mask_(self, scores: Tensor, tile: Tile, first: int) -> None:
+        """Sets masked scores of the heads from `first` on to the lowest value."""
+        lowest = torch.finfo(scores.dtype).min
+        if self.key_padding_mask is not None:
+            scores.masked_fill_(self.key_padding_mask[first : first + len(scores), None, : tile.keys], lowest)
+        if self.causal:
+            rows = torch.arange(tile.rows.start, tile.rows.stop, device=scores.device)
+            scores.masked_fill_(torch.arange(tile.keys, device=scores.device) > rows[:, None], lowest)
+
+
+def tiling(initial: InitialCondition) -> Tiling:
+    batch, queries, _ = initial.queries.shape
+    keys, heads, mask = initial.keys.shape[1], initial.heads, initial.key_padding_mask
+    if mask is None:
+        return Tiling(plan(batch, heads, queries, keys, None, initial.causal), None, initial.causal, None)
+    places = torch.arange(1, keys + 1, device=mask.device)
+    lengths, counts = (~mask * places).amax(1).tolist(), (~mask).sum(1).tolist()
+    tiles = plan(batch, heads, queries, keys, lengths, initial.causal)
+    cut = tiles[0].heads.stop == heads and batch > 1
+    flat = None if cut and lengths == counts else mask.repeat_interleave(heads, 0)
+    without = sees_no_key(mask, causal=True) if initial.causal else None
+    without = None if without is None else without.repeat_interleave(heads, 0)
+    return Tiling(tiles, flat, initial.causal, without)

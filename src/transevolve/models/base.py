@@ -1,0 +1,93 @@
+"""What every model shares, TransEvolve's and peers': embeddings, checked keywords, checked loading."""
+
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from ..core.errors import nearest
+from ..evolution.block import Trace
+
+# Arguments that tokenizers, pipelines, PEFT and `generate` pass to every model, and that change nothing here.
+WITHOUT_EFFECT = {"token_type_ids", "cache_position", "logits_to_keep", "use_cache", "task_ids"}
+HEADS = ("head.", "lm_head.")
+
+
+class TextModel(PreTrainedModel):
+    """A `PreTrainedModel` on tokens that takes no unknown argument and no weights of another model."""
+
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _input_embed_layer = "embedding"
+    _key_mapping: dict[str, str] | None = None
+
+    def encode(self, *inputs: Any) -> BaseModelOutput:
+        """Token vectors for a head, from the arguments of the encoder's `forward` in their order."""
+        raise NotImplementedError
+
+    def check_keywords(self, keywords: dict[str, object]) -> None:
+        """Raises TypeError for an argument of `forward` that nothing reads."""
+        for name, value in keywords.items():
+            if value is not None and name not in WITHOUT_EFFECT:
+                near = nearest(name, signature(self.forward).parameters)
+                raise TypeError(f"{type(self).__name__}.forward() has no argument {name!r}{near}")
+
+    def wanted(self, output_hidden_states: bool | None, output_attentions: bool | None) -> Trace | None:
+        """A trace if hidden states or attentions are wanted, by argument or by configuration."""
+        states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        attentions = self.config.output_attentions if output_attentions is None else output_attentions
+        if not states and not attentions:
+            return None
+        return Trace([] if states else None, [] if attentions else None, [] if attentions else None)
+
+    def init_output(self, module: nn.Module) -> None:
+        """Initialises `lm_head` where it is not the embedding matrix."""
+        if module is not getattr(self, "lm_head", None) or not isinstance(module, nn.Linear):
+            return
+        if not self.config.tie_word_embeddings:
+            std = getattr(self.config, "initializer_range", None) or module.in_features**-0.5
+            nn.init.normal_(module.weight, std=std)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+    @classmethod
+    def from_pretrained(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, pretrained_model_name_or_path, *args, output_loading_info: bool = False, **kwargs
+    ):
+        """As in `PreTrainedModel`, but weights of another model are an error, not a new initialisation.
+
+        Only a task head may be new (an encoder's checkpoint made into a classifier) or left out.
+        """
+        kwargs.setdefault("key_mapping", cls._key_mapping)
+        model, info = super().from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
+            pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs
+        )
+        unfit = {
+            kind: sorted(key for key in map(str, info.get(f"{kind}_keys") or ()) if not key.startswith(exempt))
+            for kind, exempt in (("missing", HEADS), ("unexpected", (*HEADS, *model.left_out())))
+        }
+        if any(unfit.values()):
+            listed = "; ".join(f"{kind} {', '.join(keys[:3])}" for kind, keys in unfit.items() if keys)
+            raise ValueError(
+                f"{pretrained_model_name_or_path} does not hold the weights of this {cls.__name__} ({listed}):"
+                " its config.json belongs to another model"
+            )
+        return (model, info) if output_loading_info else model
+
+    def left_out(self) -> tuple[str, ...]:
+        """Prefixes of weights in a checkpoint, besides heads, that this model does without."""
+        return ()
+
+
+def as_tuple(collected: list[Tensor] | None) -> tuple[Tensor, ...] | None:
+    return None if collected is None else tuple(collected)
+
+
+@torch.no_grad()
+def reset_norm(module: nn.Module) -> None:
+    if isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)

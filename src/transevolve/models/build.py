@@ -1,0 +1,66 @@
+"""One builder per model: TransEvolve and peers under any head, and Marian's Transformer of the same shape."""
+
+from typing import Any
+
+from transformers import MarianConfig, MarianMTModel, PreTrainedModel
+
+from ..core.errors import suggestion
+from .auto import model_class
+from .config import TransEvolveConfig, require_known
+from .heads import MODELS, PEER, TRANSEVOLVE
+from .peer_config import PeerConfig
+from .settings import size_settings
+
+
+def build_transevolve(head: str, variant: str = "fullFF-1", size: str = "small", **settings: Any) -> PreTrainedModel:
+    """TransEvolve under a head, named as its class without the prefix, such as "ForSequenceClassification"."""
+    return _class("TransEvolve", head, TRANSEVOLVE)(TransEvolveConfig.variant(variant, size=size, **settings))
+
+
+def build_peer(head: str, system: str, size: str = "small", **settings: Any) -> PreTrainedModel:
+    """Another system under a head: "Model", "ForSequenceClassification" or "ForMaskedLM"."""
+    return _class("Peer", head, PEER)(PeerConfig.of_size(system, size, **settings))
+
+
+def build_marian(size: str = "small", positions: int | None = None, **settings: Any) -> MarianMTModel:
+    """Marian of the width, depth, dropout and vocabulary that these settings give TransEvolve.
+
+    Sinusoidal positions, a table of `positions` of them; one embedding for source, target and logits. Takes what
+    `TransEvolveConfig` takes, and ignores what only TransEvolve has; `embedding_dropout` is refused, since Marian has
+    one dropout for all places.
+    """
+    return MarianMTModel(marian_config(size, positions, **settings))
+
+
+def marian_config(size: str = "small", positions: int | None = None, **settings: Any) -> MarianConfig:
+    require_known(TransEvolveConfig, settings, "num_hidden_layers")
+    config = TransEvolveConfig(**{**size_settings(size), **settings})
+    if config.embedding_dropout:
+        raise ValueError("marian has no embedding_dropout: its `dropout` covers the embedded tokens")
+    sides = {
+        "layers": (config.num_hidden_layers, (config.decoder_num_blocks or 1) * (config.decoder_block_depth or 1)),
+        "attention_heads": (config.num_attention_heads,) * 2,
+        "ffn_dim": (config.intermediate_size,) * 2,
+    }
+    return MarianConfig(
+        vocab_size=config.vocab_size,
+        d_model=config.hidden_size,
+        dropout=config.dropout,
+        activation_function="relu",
+        scale_embedding=True,
+        max_position_embeddings=positions or max(1024, 2 * config.max_position_embeddings),
+        pad_token_id=config.pad_token_id,
+        bos_token_id=config.bos_token_id,
+        eos_token_id=config.eos_token_id,
+        decoder_start_token_id=config.decoder_start_token_id,
+        forced_eos_token_id=None,
+        **{f"encoder_{name}": encoder for name, (encoder, _) in sides.items()},
+        **{f"decoder_{name}": decoder for name, (_, decoder) in sides.items()},
+    )
+
+
+def _class(prefix: str, head: str, model_type: str) -> Any:
+    known = {model.name.removeprefix(prefix): model for model in MODELS if model.model_type == model_type}
+    if head not in known:
+        raise ValueError(f"{prefix} has no head {head!r}" + suggestion(head, known))
+    return model_class(known[head])

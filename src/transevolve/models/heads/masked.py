@@ -1,0 +1,52 @@
+"""`TransEvolveForMaskedLM`: logits of the vocabulary for every token, by the embedding matrix and a bias."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from transformers.modeling_outputs import MaskedLMOutput
+from transformers.utils.generic import can_return_tuple
+
+from ..config import TransEvolveConfig
+from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
+from ..loss import smoothed_cross_entropy
+
+
+class MaskedLanguageModel:
+    """`labels` are the tokens behind the masks, -100 everywhere else."""
+
+    accepts_loss_kwargs = True
+
+    @can_return_tuple
+    def forward(
+        self: Any,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs,
+    ) -> MaskedLMOutput:
+        self.check_keywords(kwargs)
+        encoded = self.encode(
+            input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions
+        )
+        logits = self.lm_head(encoded.last_hidden_state)
+        loss = None
+        if labels is not None:
+            loss = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
+        return MaskedLMOutput(
+            loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
+        )
+
+
+class TransEvolveForMaskedLM(MaskedLanguageModel, TransEvolvePreTrainedModel):
+    _tied_weights_keys = {"lm_head.weight": "model.embedding.weight"}  # noqa: RUF012
+
+    def __init__(self, config: TransEvolveConfig):
+        super().__init__(config)
+        self.model = TransEvolveModel(self.config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
