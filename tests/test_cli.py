@@ -263,3 +263,26 @@ def test_completion_knows_every_command_and_option():
     script = build_app([COMPLETION]).generate_completion(shell="bash")
     for expected in ("translate", "--n_best", "--training.epochs", "--lengths"):
         assert expected in script
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "import transevolve, transformers",
+        "import transformers, transevolve",
+        "from transformers import AutoConfig; import transevolve",
+        "from transevolve import TransEvolveConfig",
+        "from transevolve import PeerConfig",
+        "import transevolve.models.encoder",
+    ],
+)
+def test_the_auto_classes_know_the_models_after_an_import(lines):
+    check = "from transformers import AutoConfig; print(*(AutoConfig.for_model(n).model_type for n in NAMES))"
+    script = f"{lines}\nNAMES = ['transevolve', 'transevolve-peer']\n{check}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.split() == ["transevolve", "transevolve-peer"], done.stderr
+
+
+def test_importing_the_package_imports_neither_torch_nor_transformers():
+    script = f"import sys, transevolve; print(sorted({HEAVY} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"

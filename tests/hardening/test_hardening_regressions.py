@@ -16,18 +16,24 @@ from hardening.runs import TINY, Runs
 from transevolve.runs.storage import MANIFEST, write_manifest
 
 RECIPES = {
-    "a key twice": ("training: {epochs: 1, epochs: 2}", "line 1: not valid YAML: 'epochs' stands here twice"),
+    "a key twice": ("training: {epochs: 1, epochs: 2}", "line 1: not valid YAML: 'epochs' is there twice"),
     "a section twice": ("training: {epochs: 1}\ntraining: {seed: 2}", "line 2"),
-    "an alias of billions": ("model:\n  settings:\n" + BOMB.replace("\n", "\n    ").join(["    ", ""]), "an alias"),
-    "a merge of billions": ("model:\n  settings:\n" + MERGED.replace("\n", "\n    ").join(["    ", ""]), "an alias"),
-    "brackets without end": (f"model: {{settings: {DEEP}}}", "brackets"),
+    "an alias of billions": (
+        "model:\n  settings:\n" + BOMB.replace("\n", "\n    ").join(["    ", ""]),
+        "or alias",
+    ),
+    "a merge of billions": (
+        "model:\n  settings:\n" + MERGED.replace("\n", "\n    ").join(["    ", ""]),
+        "or alias",
+    ),
+    "brackets without end": (f"model: {{settings: {DEEP}}}", "nests too deeply"),
     "lists without end": ("model:\n  settings:\n    " + "- " * 20_000, "nests too deeply"),
-    "brackets as a number": (f'training: {{epochs: "{DEEP}"}}', "brackets"),
+    "brackets as a number": (f'training: {{epochs: "{DEEP}"}}', "is not a number"),
     "no time": ("training: {epochs: !!timestamp x}", "not valid YAML"),
     "a number beyond numbers": ("training: {lr_max: " + "9" * 400 + "}", "is not a number"),
     "a time of day": ("training: {epochs: 12:30:45}", "'12:30:45' is not a number"),
     "a number of old": ("training: {seed: 010}", "'010' is not a whole number"),
-    "a NUL": ('data: {text: "\\0"}', "holds a NUL"),
+    "a NUL": ('data: {text: "\\0"}', "is not a text"),
 }
 
 
@@ -54,7 +60,7 @@ def test_a_sweep_of_failures_ends_in_one_line(sandbox, monkeypatch):
     Path("s.yaml").write_text("recipe: demo\nrows: [{training.epochs: 1}]\n")
     assert call(["sweep", "s.yaml", "--output=out"]).message == "no case could be trained; the first one: no luck"
     Path("s.yaml").write_text("recipe: demo\n1: 2\n")
-    assert "unknown key 1" in (call(["sweep", "s.yaml"]).message or "")
+    assert "unknown key '1'" in (call(["sweep", "s.yaml"]).message or "")
 
 
 def test_a_byte_order_mark_is_no_text(runs, sandbox):

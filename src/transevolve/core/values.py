@@ -46,7 +46,7 @@ def _read(kind: Any, value: Any) -> Any:
         return {str(key): read_value(get_args(kind)[1], item) for key, item in content.items()}
     if not isinstance(value, str):
         return kind(value) if type(value) in {int: (int,), float: (int, float)}.get(kind, (kind, int)) else {}[value]
-    if kind is float and not isfinite(float(value)):
+    value.encode()  # a lone surrogate can be neither printed nor saved, and no file name holds a NUL
+    if "\0" in value or (kind is float and not isfinite(float(value))):
         raise ValueError(value)
-    value.encode()  # a lone surrogate can be neither printed nor saved
     return {int: lambda text: int(text, 0), bool: lambda text: TRUTH[text.lower()]}.get(kind, kind)(value)

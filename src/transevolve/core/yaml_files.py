@@ -65,7 +65,8 @@ def _mapping(items: list[Any], end: events.MappingEndEvent) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in zip(items[::2], items[1::2], strict=True):
         if not isinstance(key, Written) or key in found:
-            raise MarkedYAMLError(problem=f"{key!s:.80} is no key, or is there twice", problem_mark=end.start_mark)
+            problem = f"{str(key)!r:.80} is there twice" if isinstance(key, Written) else "a key must be a text"
+            raise MarkedYAMLError(problem=problem, problem_mark=end.start_mark)
         found[key] = value
     return found
 
