@@ -19,6 +19,7 @@ from transevolve.config.files import dotted
 from transevolve.config.recipe import Recipe
 from transevolve.data import TASKS
 from transevolve.evolution.backends import BACKENDS
+from transevolve.kinds import KINDS as TASK_KINDS
 from transevolve.peers import SYSTEMS
 from transevolve.training import sweep
 
@@ -42,7 +43,7 @@ def trained(tmp_path_factory) -> Path:
 @pytest.fixture
 def registries():
     """What a page adds to a registry is gone after it."""
-    before = [(registry, dict(registry)) for registry in (BACKENDS, SYSTEMS, TASKS)]
+    before = [(registry, dict(registry)) for registry in (BACKENDS, SYSTEMS, TASKS, TASK_KINDS)]
     yield
     for registry, known in before:
         registry.clear()
@@ -92,7 +93,9 @@ def test_paths_and_tests_that_a_page_names_are_there(name):
 
 
 def test_errors_that_a_page_explains_are_told():
-    source = "".join(path.read_text() for path in (ROOT / "src" / "transevolve" / "tasks").glob("*.py"))
+    source = "".join(
+        path.read_text() for folder in ("data", "core") for path in (ROOT / "src" / "transevolve" / folder).glob("*.py")
+    )
     rows = TEXTS["data.md"].split("## Errors you may meet")[1].splitlines()
     told = [message for row in rows if row.startswith("| `") for message in re.findall(r"`([^`]+)`", row.split("|")[1])]
     assert len(told) > 10
@@ -118,7 +121,7 @@ def test_commands_for_several_machines_are_recipes():
     """Those that a page only shows: at least so many, and a wrong key among them would be found."""
     shown = [words for page in PAGES for block in blocks(page) for words in block.lines("torchrun")]
     assert len(shown) >= 4
-    with pytest.raises(Exception, match="unknown option"):
+    with pytest.raises(Exception, match=r"(?i)unknown option"):
         recipe_of(["paper/wmt14-en-de", "--training.fsdpp", "true"])
 
 

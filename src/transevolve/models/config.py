@@ -147,5 +147,3 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
 
 
 AutoConfig.register("transevolve", TransEvolveConfig, exist_ok=True)
-
-from . import peer_config  # noqa: E402, F401  # whoever knows one configuration knows both
