@@ -62,7 +62,7 @@ class BlockOptions(EvolutionSettings):
         return RandomFeedForward(self, RotationKey(self.rotation_seed, stack, block, l, self.depth))
 
     def norm(self) -> nn.LayerNorm:
-        return nn.LayerNorm(self.hidden_size, eps=self.norm_eps)
+        return nn.LayerNorm(self.hidden_size, eps=self.resolved_eps)
 
 
 @dataclass
@@ -159,7 +159,7 @@ class DecoderDepth(EncoderDepth):
 
     def __init__(self, options: BlockOptions, stack: int, block: int, l: int):
         super().__init__(options, stack, block, l)
-        self.memory_norm = AffineAfterAttention(options.hidden_size, eps=options.norm_eps)
+        self.memory_norm = AffineAfterAttention(options.hidden_size, eps=options.resolved_eps)
 
 
 class DecoderBlock(Checkpointed):

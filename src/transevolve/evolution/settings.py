@@ -39,7 +39,7 @@ class LayerSettings:
             self.layer_norm_eps = 1e-5
 
     @property
-    def norm_eps(self) -> float:
+    def resolved_eps(self) -> float:
         """`layer_norm_eps`, resolved."""
         assert self.layer_norm_eps is not None
         return self.layer_norm_eps

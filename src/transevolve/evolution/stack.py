@@ -92,7 +92,7 @@ class EvolvedDecoder(nn.Module):
         if state is None or not state.prepared:
             if memory is None:
                 raise ValueError("the decoder needs a memory: there is no state that holds one")
-            values = normalize_without_affine(memory, self.options.norm_eps)
+            values = normalize_without_affine(memory, self.options.resolved_eps)
         if state is None:
             for block in self.blocks:
                 x = block(x, memory, values, key_padding_mask, memory_key_padding_mask, trace)

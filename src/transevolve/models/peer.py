@@ -81,7 +81,7 @@ class PeerModel(PeerPreTrainedModel):
 class PeerForSequenceClassification(SequenceClassification, PeerPreTrainedModel):
     def __init__(self, config: PeerConfig):
         super().__init__(config)
-        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.norm_eps)
+        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.resolved_eps)
         self.post_init()
 
 

@@ -62,7 +62,7 @@ class PeerEncoder(Checkpointed):
         shapes = [MixerShape(width, heads, max_length, number) for number in range(num_layers)]
         mixers = [build_mixer(system, shape, settings) for shape in shapes]
         self.layers = nn.ModuleList(find_system(system).layer(mixer, layer) for mixer in mixers)
-        self.norm = nn.LayerNorm(width, eps=layer.norm_eps)
+        self.norm = nn.LayerNorm(width, eps=layer.resolved_eps)
 
     def forward(
         self,

@@ -16,9 +16,9 @@ class PeerLayer(nn.Module):
 
     def __init__(self, mixer: Mixer, settings: LayerSettings):
         super().__init__()
-        self.mixer_norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_eps)
+        self.mixer_norm = nn.LayerNorm(settings.hidden_size, eps=settings.resolved_eps)
         self.mixer = mixer
-        self.feedforward_norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_eps)
+        self.feedforward_norm = nn.LayerNorm(settings.hidden_size, eps=settings.resolved_eps)
         self.feedforward = FullFeedForward(settings)
         self.dropout = Dropout(settings.dropout)
 

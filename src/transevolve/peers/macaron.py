@@ -23,7 +23,7 @@ class MacaronLayer(PeerLayer):
         settings = copy(settings)
         settings.intermediate_size = max(1, settings.intermediate_size // 2)
         super().__init__(mixer, settings)
-        self.first_norm = nn.LayerNorm(settings.hidden_size, eps=settings.norm_eps)
+        self.first_norm = nn.LayerNorm(settings.hidden_size, eps=settings.resolved_eps)
         self.first_feedforward = FullFeedForward(settings)
 
     def forward(self, key_padding_mask, causal, shared, x):

@@ -72,5 +72,5 @@ class TransEvolveForSequenceClassification(SequenceClassification, TransEvolvePr
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
         self.model = TransEvolveModel(self.config)
-        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.norm_eps)
+        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.resolved_eps)
         self.post_init()
