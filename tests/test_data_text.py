@@ -107,7 +107,7 @@ def test_a_hub_out_of_reach(monkeypatch):
 
 
 def test_every_task_says_what_it_is():
-    assert set(TASKS) == {"files", "translation", "listops", "agnews", "imdb", "imdb-char"}
+    assert {"files", "translation", "listops", "agnews", "imdb", "imdb-char"} <= set(TASKS)
     assert all(task.summary for task in TASKS.values())
 
 

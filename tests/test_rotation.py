@@ -103,7 +103,7 @@ def test_folded_equals_chain_and_follows_the_weights():
 @pytest.mark.parametrize("factor", ["singular_values", "u", "v"])
 def test_folded_weights_follow_writes_to_data(factor):
     """As when averaged weights are swapped in: such writes leave the version counter alone."""
-    layer, x = RandomFeedForward(32, 128, KEY).eval(), torch.randn(5, 32)
+    layer, x = RandomFeedForward(shape(32, 128), KEY).eval(), torch.randn(5, 32)
     with torch.no_grad():
         layer(x)
         getattr(layer.linear_1, factor).data.mul_(1.5)

@@ -67,7 +67,7 @@ def _dataset(columns: dict[str, pa.Array], *content: np.ndarray | bytes) -> "Dat
 
     digest = blake2b(digest_size=8)
     for part in content:
-        digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(part))
+        digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
     return Dataset(pa.table(columns), fingerprint=digest.hexdigest())
 
 

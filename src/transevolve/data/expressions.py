@@ -53,7 +53,7 @@ def generate(count: int, min_length: int, max_length: int, seed: int) -> Express
         batch = _batch(rng, min_length, max_length)
         before = len(parts)
         for index in range(len(batch)):
-            digest = blake2b(batch.expression(index), digest_size=16).digest()
+            digest = blake2b(batch.expression(index), digest_size=16).digest()  # pyright: ignore[reportArgumentType]
             if digest not in seen and len(parts) < count:
                 seen.add(digest)
                 parts.append(batch.expression(index))

@@ -1,6 +1,6 @@
 """A dataset on the Hugging Face hub as a source; needs a network."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -20,8 +20,9 @@ def hub_source(options: DataOptions) -> Source:
                 f"data.{key} names a file, which cannot be combined with data.hub; give all files with data.path"
             )
     tables = hub_tables(options)
-    names = {split: table.file for split, table in tables.items()}
-    return Source(names, {split: partial(tables.__getitem__, split) for split in tables}, options.text, options.label)
+    names: dict[Split, str] = {split: table.file for split, table in tables.items()}
+    readers: dict[Split, Callable[[], Table]] = {split: partial(tables.__getitem__, split) for split in tables}
+    return Source(names, readers, options.text, options.label)
 
 
 def hub_tables(options: DataOptions) -> dict[Split, Table]:
@@ -47,7 +48,7 @@ def _table(name: str, data: datasets.Dataset) -> Table:
 
 def _records(data: datasets.Dataset, names: Sequence[str]) -> Iterator[Record]:
     batches = data.select_columns(list(names)).iter(batch_size=1000)
-    columns = ([_named(data.features[name], batch[name]) for name in names] for batch in batches)
+    columns = ([_named(data.features[name], dict(batch)[name]) for name in names] for batch in batches)
     yield from enumerate(chain.from_iterable(zip(*values, strict=True) for values in columns), start=1)
 
 

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ..core.errors import UserError
 from ..core.reading import open_regular
@@ -20,7 +20,8 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def decompressed(stream: BinaryIO) -> BinaryIO:
-    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(stream)
+    raw: Any = stream
+    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(raw)
     if buffered.peek(2)[:2] == b"\x1f\x8b":
         return io.BufferedReader(gzip.GzipFile(fileobj=buffered), 1 << 20)
     return buffered

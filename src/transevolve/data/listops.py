@@ -40,7 +40,7 @@ def load(
         )
     rows = {split: options.rows_wanted(split) or ROWS[split] for split in SPLITS}
     folder = Path(options.cache) if options.cache is not None else default_cache()
-    parts = cached_expressions(folder, rows, low, high, options.seed)
+    parts = cached_expressions(folder, rows, low, high, options.seed)  # pyright: ignore[reportArgumentType]
     report = DataReport(
         task="listops",
         selection=f"validation, {_origin(options.seed)}",

@@ -38,7 +38,7 @@ def pair_source(options: DataOptions) -> PairSource:
         found = PairSource(languages={role: language for role, language in given.items() if language is not None})
     for split, files in named.items():
         if files is not None:
-            found.add_files(split, *files)
+            found.add_files(split, *files)  # pyright: ignore[reportArgumentType]
     return found
 
 

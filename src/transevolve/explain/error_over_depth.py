@@ -70,7 +70,8 @@ def measure(observer: Observer, texts: Sequence[str], limit: int) -> Drifting:
     anew, rescaled = (dict(zip(COMPARED, table.tolist(), strict=True)) for table in found.mean(0))
     deviation = dict(zip(COMPARED, found.std(0)[0].tolist(), strict=True))
     depths = [(step.number, step.l) for step in observer.steps(rows[0])[:-1]]
-    return Drifting(len(rows), sum(ids.shape[1] for ids in rows), cut, depths, anew, rescaled, deviation)
+    tokens = sum(ids.shape[1] for ids in rows)
+    return Drifting(len(rows), tokens, cut, depths, anew, rescaled, deviation)  # pyright: ignore[reportArgumentType]
 
 
 def _of_one(observer: Observer, ids: Tensor) -> np.ndarray:

@@ -47,7 +47,8 @@ def _session(
     if batch_tokens is not None and batch_tokens < 1:
         raise UserError(f"--batch_tokens must be at least 1, not {batch_tokens}")
     where = default_device() if device is None else torch.device(device)
-    return Session(model.to(where), tokenizer, recipe, where, batch_tokens or recipe.training.eval_tokens)
+    model.to(where)  # pyright: ignore[reportArgumentType]
+    return Session(model, tokenizer, recipe, where, batch_tokens or recipe.training.eval_tokens)
 
 
 @dataclass(frozen=True)

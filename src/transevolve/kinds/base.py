@@ -142,7 +142,7 @@ class Kind(ABC):
 
     def collator(self, session: Session) -> Collator:
         """How rows become a batch."""
-        return Collator(session.tokenizer.pad_token_id or 0)
+        return Collator(session.pad)
 
     @abstractmethod
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:

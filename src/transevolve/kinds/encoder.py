@@ -43,7 +43,7 @@ class EncoderKind(Kind):
         names = config.id2label or {}
         if sorted(names) != list(range(len(names))) or len(names) != config.num_labels:
             raise UserError(f"{config.name_or_path} does not load: its labels are not numbered from 0")
-        return [str(names[number]) for number in range(len(names))]
+        return [str(names[number]) for number in range(len(names))]  # pyright: ignore[reportArgumentType]
 
     def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
         file = files.get("file")

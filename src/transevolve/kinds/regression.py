@@ -140,7 +140,7 @@ class Regression(EncoderKind):
 
     def collator(self, session: Session) -> StandardisedCollator:
         config = session.model.config
-        return StandardisedCollator(session.tokenizer.pad_token_id or 0, config.label_mean, config.label_scale)
+        return StandardisedCollator(session.pad, config.label_mean, config.label_scale)
 
     def graph(self, logits: Tensor, config: PreTrainedConfig) -> Tensor:
         return logits * config.label_scale + config.label_mean
@@ -152,13 +152,17 @@ class Regression(EncoderKind):
         predicted = outputs[:, 0]
         mse = float(mean_squared_error(labels, predicted))
         related = len(labels) > 1 and np.ptp(predicted) > 0 and np.ptp(labels) > 0
+
+        def correlation(measure: Any) -> float:
+            return float(measure(labels, predicted).statistic) if related else 0.0
+
         metrics = {
             "loss": mse / config.label_scale**2,
             "mse": mse,
             "mae": float(mean_absolute_error(labels, predicted)),
             "r2": float(r2_score(labels, predicted)) if len(labels) > 1 else 0.0,
-            "pearson": float(pearsonr(labels, predicted)[0]) if related else 0.0,
-            "spearman": float(spearmanr(labels, predicted)[0]) if related else 0.0,
+            "pearson": correlation(pearsonr),
+            "spearman": correlation(spearmanr),
         }
         return NumberScore(metrics, len(labels), predicted, labels)
 

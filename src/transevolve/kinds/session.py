@@ -38,6 +38,12 @@ class Session:
     def max_length(self) -> int:
         return min(self.tokenizer.model_max_length, self.model.config.max_position_embeddings)
 
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        pad = self.tokenizer.pad_token_id
+        return pad if isinstance(pad, int) else 0
+
     @contextmanager
     def inference(self) -> Iterator[None]:
         """Evaluation mode, no gradients, and the precision of training; the model's mode is restored."""

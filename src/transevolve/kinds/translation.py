@@ -145,7 +145,7 @@ class Translation(Kind):
         return loss
 
     def collator(self, session: Session) -> Collator:
-        return Collator(session.tokenizer.pad_token_id or 0, session.model.config.decoder_start_token_id)
+        return Collator(session.pad, session.model.config.decoder_start_token_id)
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> TranslationScores:
         """While training, the search is `training.eval_beams` wide and decodes `training.eval_sentences` rows."""
@@ -213,7 +213,7 @@ def translate_ids(
     filled = [number for number, ids in enumerate(sources) if len(ids) > special]
     with session.inference():
         for batch in Batches([len(sources[i]) for i in filled], tokens=max(batch_tokens, 1), shuffle=False):
-            ids, mask = padded([sources[filled[i]] for i in batch], tokenizer.pad_token_id or 0)
+            ids, mask = padded([sources[filled[i]] for i in batch], session.pad)
             beams = beam_search(model, ids.to(session.device), mask.to(session.device), search)
             for place, hypotheses in zip(batch, beams, strict=True):
                 texts = tokenizer.batch_decode([h.ids for h in hypotheses], skip_special_tokens=True)

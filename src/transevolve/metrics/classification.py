@@ -1,6 +1,7 @@
 """How well classes were predicted: loss, accuracy, macro F1, and the numbers of each class."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -36,7 +37,8 @@ def classification_scores(
     from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
     found, numbers = logits.argmax(-1), np.arange(len(labels))
-    columns = precision_recall_fscore_support(truth, found, labels=numbers, zero_division=0)
+    zero: Any = 0
+    columns: Any = precision_recall_fscore_support(truth, found, labels=numbers, zero_division=zero)
     classes = [
         ClassScore(label, float(precision), float(recall), float(f1), int(rows))
         for label, precision, recall, f1, rows in zip(labels, *columns, strict=True)

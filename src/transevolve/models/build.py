@@ -53,7 +53,7 @@ def marian_config(size: str = "small", positions: int | None = None, **settings:
         pad_token_id=config.pad_token_id,
         bos_token_id=config.bos_token_id,
         eos_token_id=config.eos_token_id,
-        decoder_start_token_id=config.decoder_start_token_id,
+        decoder_start_token_id=config.decoder_start_token_id,  # pyright: ignore[reportArgumentType]
         forced_eos_token_id=None,
         **{f"encoder_{name}": encoder for name, (encoder, _) in sides.items()},
         **{f"decoder_{name}": decoder for name, (_, decoder) in sides.items()},

@@ -126,11 +126,11 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
             if self.rotation_init != "reference":
                 raise ValueError("convention='reference' goes with rotation_init='reference'")
 
-    @classonly
+    @classonly  # pyright: ignore[reportArgumentType]
     def variant(cls, name: str, *, size: str = "small", **overrides: Any) -> "TransEvolveConfig":
         """One of the paper's models: randomFF-1, randomFF-2, fullFF-1, fullFF-2, small (d=256) or base (d=512)."""
-        require_known(cls, overrides, "num_hidden_layers")
-        return cls(**{**variant_settings(name, size), **overrides})
+        require_known(cls, overrides, "num_hidden_layers")  # pyright: ignore[reportArgumentType]
+        return cls(**{**variant_settings(name, size), **overrides})  # pyright: ignore[reportCallIssue]
 
     def backend(self) -> Backend:
         """The attention backend, with those settings that are its own."""

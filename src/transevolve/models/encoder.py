@@ -98,8 +98,8 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
             trace.enter(y)
         return BaseModelOutput(
             last_hidden_state=y,
-            hidden_states=as_tuple(trace and trace.hidden_states),
-            attentions=as_tuple(trace and trace.attentions),
+            hidden_states=as_tuple(trace and trace.hidden_states),  # pyright: ignore[reportArgumentType]
+            attentions=as_tuple(trace and trace.attentions),  # pyright: ignore[reportArgumentType]
         )
 
 

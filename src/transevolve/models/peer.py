@@ -51,7 +51,8 @@ class PeerPreTrainedModel(TextModel):
         y = self.encoder(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])), trace=trace)
         if trace is not None:
             trace.enter(y)
-        return BaseModelOutput(last_hidden_state=y, hidden_states=as_tuple(trace and trace.hidden_states))
+        states: Any = as_tuple(trace and trace.hidden_states)
+        return BaseModelOutput(last_hidden_state=y, hidden_states=states)
 
 
 class PeerModel(PeerPreTrainedModel):

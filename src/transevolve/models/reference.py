@@ -4,14 +4,15 @@ Paths, as recorded: `encoder.{b}.attention.WQ`, `encoder.{b}.layers.{i}.attn.WO`
 Their WQ and WK are (2d, 2d), used as W @ x: columns up to d are Wq or Wk, the rest are Wq~ or Wk~ transposed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..evolution.attention import EvolvedAttention
-from ..evolution.block import DecoderDepth, EncoderDepth
+from ..evolution.block import DecoderBlock, DecoderDepth, EncoderBlock, EncoderDepth
 from ..evolution.feedforward import FullFeedForward, RandomFeedForward
 from .config import TransEvolveConfig
 from .encoder import TransEvolveModel, TransEvolvePreTrainedModel
@@ -77,7 +78,7 @@ class _Reader:
 
 def _config(reader: _Reader, heads: int) -> TransEvolveConfig:
     vocab, hidden = reader.array("embedding").shape
-    shape = {
+    shape: dict[str, Any] = {
         "num_blocks": reader.count("encoder.{}.norm.gamma"),
         "block_depth": reader.count("encoder.0.layers.{}.attn.WO"),
     }
@@ -104,19 +105,19 @@ def _config(reader: _Reader, heads: int) -> TransEvolveConfig:
 def _fill(reader: _Reader, model: TransEvolvePreTrainedModel) -> None:
     base = encoder_of(model)
     base.embedding.weight.copy_(reader.tensor("embedding"))
-    for b, block in enumerate(base.encoder.blocks):
+    for b, block in enumerate(cast(Iterable[EncoderBlock], base.encoder.blocks)):
         path = f"encoder.{b}"
         _fill_initial(reader, f"{path}.attention", block.attention)
-        for i, depth in enumerate(block.depths):
+        for i, depth in enumerate(cast(Iterable[EncoderDepth], block.depths)):
             _fill_depth(reader, f"{path}.layers.{i}", depth)
             _fill_evolved(reader, f"{path}.layers.{i}.attn", block.attention, i, depth.value_norm)
         _fill_norm(reader, f"{path}.norm", block.norm)
     if isinstance(model, TransEvolveForConditionalGeneration):
-        for b, block in enumerate(model.decoder.blocks):
+        for b, block in enumerate(cast(Iterable[DecoderBlock], model.decoder.blocks)):
             path = f"decoder.{b}"
             _fill_initial(reader, f"{path}.self_attention", block.self_attention)
             _fill_initial(reader, f"{path}.cross_attention", block.cross_attention)
-            for i, depth in enumerate(block.depths):
+            for i, depth in enumerate(cast(Iterable[DecoderDepth], block.depths)):
                 layer = f"{path}.layers.{i}"
                 _fill_depth(reader, layer, depth)
                 _fill_evolved(reader, f"{layer}.self_attn", block.self_attention, i, depth.value_norm)
@@ -145,7 +146,7 @@ def _fill_initial(reader: _Reader, path: str, attention: EvolvedAttention) -> No
 def _fill_evolved(reader: _Reader, path: str, attention: EvolvedAttention, i: int, norm: nn.LayerNorm) -> None:
     assert attention.depth_weight is not None
     attention.depth_weight[i].copy_(reader.tensor(f"{path}.coeffs"))
-    attention.output[i].weight.copy_(reader.tensor(f"{path}.WO").mT)
+    attention.output[i].weight.copy_(reader.tensor(f"{path}.WO").mT)  # pyright: ignore[reportCallIssue]
     _fill_norm(reader, f"{path}.norm", norm)
 
 

@@ -101,7 +101,7 @@ class Run:
     def __post_init__(self):
         self.training = self.recipe.training
         self.metric = str(self.training.select)
-        self.facts = machine_facts(self.state.device)
+        self.facts = machine_facts(self.state.device)  # pyright: ignore[reportArgumentType]
         if self.data.train is None or not len(self.data.train):
             raise UserError("there are no training rows")
         if self.data.validation is None:
@@ -110,7 +110,8 @@ class Run:
     def session(self, model: PreTrainedModel) -> Session:
         share = {"process": self.state.process_index, "processes": self.state.num_processes}
         tokens = self.training.eval_tokens
-        return Session(model, self.data.tokenizer, self.recipe, self.state.device, tokens, **share)
+        device: Any = self.state.device
+        return Session(model, self.data.tokenizer, self.recipe, device, tokens, **share)
 
     def score(self, model: PreTrainedModel, split: Split, final: bool) -> Score:
         rows = self.data.split(split)
@@ -127,7 +128,8 @@ class Run:
             sizes = [f"{len(rows):,} rows of {name}" for name, rows in parts.items() if rows is not None]
             say(f"scoring the model of step {best_step:,} on {' and '.join(sizes)}")
         self.state.wait_for_everyone()
-        model: PreTrainedModel = load_model(self.folder, self.kind.auto_class).to(self.state.device)
+        model: PreTrainedModel = load_model(self.folder, self.kind.auto_class)
+        model.to(self.state.device)  # pyright: ignore[reportArgumentType]
         again = self.score(model, "validation", final=False).metrics
         self.check_reloaded(again, best_step, metrics)
         validation = again if self.kind.scored_alike else self.score(model, "validation", final=True).metrics

@@ -65,7 +65,7 @@ class TransEvolveForCausalLM(CachedGeneration, TransEvolvePreTrainedModel, Gener
             smoothing = self.config.label_smoothing
             loss = smoothed_cross_entropy(logits[:, :-1], labels[:, 1:], smoothing, num_items_in_batch)
         return CausalLMOutputWithPast(
-            loss=loss,
+            loss=loss,  # pyright: ignore[reportArgumentType]
             logits=logits,
             past_key_values=cache,
             hidden_states=encoded.hidden_states,

@@ -64,7 +64,10 @@ class SequenceClassification:
             kind, smoothing = self.config.problem_type, self.config.label_smoothing
             loss = classification_loss(logits, labels, kind, smoothing, num_items_in_batch)
         return SequenceClassifierOutput(
-            loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
+            loss=loss,  # pyright: ignore[reportArgumentType]
+            logits=logits,
+            hidden_states=encoded.hidden_states,
+            attentions=encoded.attentions,
         )
 
 

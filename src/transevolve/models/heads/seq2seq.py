@@ -125,12 +125,12 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
         if labels is not None:
             loss = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
         return Seq2SeqLMOutput(
-            loss=loss,
+            loss=loss,  # pyright: ignore[reportArgumentType]
             logits=logits,
-            past_key_values=cache,
-            decoder_hidden_states=as_tuple(trace and trace.hidden_states),
-            decoder_attentions=as_tuple(trace and trace.attentions),
-            cross_attentions=as_tuple(trace and trace.cross_attentions),
+            past_key_values=cache,  # pyright: ignore[reportArgumentType]
+            decoder_hidden_states=as_tuple(trace and trace.hidden_states),  # pyright: ignore[reportArgumentType]
+            decoder_attentions=as_tuple(trace and trace.attentions),  # pyright: ignore[reportArgumentType]
+            cross_attentions=as_tuple(trace and trace.cross_attentions),  # pyright: ignore[reportArgumentType]
             encoder_last_hidden_state=memory,
             encoder_hidden_states=encoded.hidden_states,
             encoder_attentions=encoded.attentions,
@@ -139,5 +139,6 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
     def _encoded(self, given: BaseModelOutput | tuple[Tensor, ...] | None, start: int, *inputs) -> BaseModelOutput:
         """The encoder's output, as given or computed; nothing, where the cache of earlier tokens holds the source."""
         if given is not None:
-            return given if isinstance(given, BaseModelOutput) else BaseModelOutput(*given)
+            output: Any = given
+            return given if isinstance(given, BaseModelOutput) else BaseModelOutput(*output)
         return BaseModelOutput() if start else self.encoder(*inputs, return_dict=True)

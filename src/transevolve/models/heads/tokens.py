@@ -43,5 +43,8 @@ class TransEvolveForTokenClassification(TransEvolvePreTrainedModel):
         if labels is not None:
             loss = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
         return TokenClassifierOutput(
-            loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
+            loss=loss,  # pyright: ignore[reportArgumentType]
+            logits=logits,
+            hidden_states=encoded.hidden_states,
+            attentions=encoded.attentions,
         )
