@@ -154,7 +154,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", fail)
-    with pytest.raises(UserError, match="could not write .*no space left"):
+    with pytest.raises(UserError, match=r"could not write .*no space left"):
         load_data(options(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
