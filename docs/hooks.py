@@ -103,12 +103,14 @@ def names() -> str:
 
 
 def configuration() -> str:
-    """The fields of TransEvolveConfig, in order; its docstring says what they mean."""
+    """The settings of TransEvolveConfig, and the fields that only a configuration has."""
     from transevolve import TransEvolveConfig
+    from transevolve.models.settings import ModelSettings
 
     own = vars(TransEvolveConfig)["__annotations__"]
-    rows = ([f"`{f.name}`", _type(f.type), _default(f)] for f in fields(TransEvolveConfig) if f.name in own)
-    return _table(["field", "type", "default"], rows)
+    declared = [*fields(ModelSettings), *(f for f in fields(TransEvolveConfig) if f.name in own)]
+    rows = ([f"`{f.name}`", _type(f.type), _default(f), f.metadata.get("help", "")] for f in declared)
+    return _table(["field", "type", "default", "meaning"], rows)
 
 
 def _meanings(options: type) -> dict[str, str]:
