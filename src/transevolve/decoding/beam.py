@@ -18,10 +18,10 @@ Differs from the authors' code, so that a translation does not depend on the res
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import FloatTensor, LongTensor, Tensor
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
 
@@ -78,9 +78,9 @@ def beam_search(
     *,
     logits_processor: LogitsProcessorList | None = None,
 ) -> list[list[Hypothesis]]:
-    """Of each sentence its `n_best` hypotheses or as many as there are, best first.
+    """The `n_best` hypotheses of each sentence, or as many as there are, best first.
 
-    `model` is any encoder-decoder of Hugging Face that is in evaluation mode. Without a mask nothing is padding.
+    `model` is any Hugging Face encoder-decoder in evaluation mode. Without a mask nothing is padding.
     """
     encoded = model.get_encoder()(input_ids=input_ids, attention_mask=attention_mask, return_dict=True)
     start, ends = _token(model, "decoder_start_token_id"), _token(model, "eos_token_id")
@@ -119,7 +119,9 @@ def generate_beams(
     ids, scores = _as_tensors(search.run(logits_processor), prompt, wanted, config.pad_token_id or 0)
     if config.return_dict_in_generate:
         cache = search.decoder.cache
-        return GenerateBeamEncoderDecoderOutput(sequences=ids, sequences_scores=scores, past_key_values=cache)
+        return GenerateBeamEncoderDecoderOutput(
+            sequences=cast(LongTensor, ids), sequences_scores=cast(FloatTensor, scores), past_key_values=cache
+        )
     return ids
 
 
@@ -175,7 +177,8 @@ class BeamSearch:
         while True:
             log_p = self.decoder.advance(tokens).float().log_softmax(-1)
             if logits_processor:
-                log_p = logits_processor(self.sequences.flatten(0, 1), log_p)
+                rows = cast(LongTensor, self.sequences.flatten(0, 1))
+                log_p = logits_processor(rows, cast(FloatTensor, log_p))
             parents = self._step(log_p.unflatten(0, (len(self.origin), -1)))
             done = self._done()
             if bool(done.all()):

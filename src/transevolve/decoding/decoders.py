@@ -1,10 +1,10 @@
 """One step of a model for the rows of a beam search, in TransEvolve and in other encoder-decoders."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import FloatTensor, LongTensor, Tensor
 from transformers import EncoderDecoderCache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -57,7 +57,7 @@ class RepeatedSourceDecoder(StepDecoder):
 
     def advance(self, tokens: Tensor) -> Tensor:
         out = self.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=self.memory),
+            encoder_outputs=BaseModelOutput(last_hidden_state=cast(FloatTensor, self.memory)),
             attention_mask=self.mask,
             decoder_input_ids=tokens,
             past_key_values=self.cache,
@@ -71,7 +71,7 @@ class RepeatedSourceDecoder(StepDecoder):
         if len(parents) != self.rows or not isinstance(self.cache, EncoderDecoderCache):
             self._take(parents)
         else:
-            self.cache.self_attention_cache.reorder_cache(parents)
+            self.cache.self_attention_cache.reorder_cache(cast(LongTensor, parents))
 
     def select(self, sentences: Tensor, beams: int) -> None:
         self._take((sentences[:, None] * beams + torch.arange(beams, device=sentences.device)).flatten())

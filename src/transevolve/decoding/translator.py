@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ def translate_ids(
     special = len(tokenizer("")["input_ids"])
     for batch in batches_by_length([len(ids) for ids in sources], batch_tokens, shortest=special + 1):
         longest = max(len(sources[i]) for i in batch)
-        ids = torch.full((len(batch), longest), tokenizer.pad_token_id or 0, dtype=torch.long)
+        ids = torch.full((len(batch), longest), cast(int, tokenizer.pad_token_id or 0), dtype=torch.long)
         mask = torch.zeros_like(ids)
         for row, number in enumerate(batch):
             own = torch.as_tensor(np.asarray(sources[number], dtype=np.int64))

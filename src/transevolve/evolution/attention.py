@@ -7,7 +7,7 @@ Differs from the paper: by default there is no Wk~, since the terms it enters ca
 """
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -137,7 +137,8 @@ class EvolvedAttention(nn.Module):
         if depth < 1:
             raise ValueError(f"a block has at least one depth, got depth={depth}")
         self.hidden_size, self.num_heads, self.depth = hidden_size, num_heads, depth
-        self.evolution, self.convention = evolution, convention
+        self.evolution: EvolutionKind = evolution
+        self.convention: Convention = convention
         wide = 2 * hidden_size
         self.query = nn.Linear(hidden_size, wide, bias=False)
         self.key = nn.Linear(hidden_size, wide, bias=False)
@@ -163,7 +164,7 @@ class EvolvedAttention(nn.Module):
             limit = math.sqrt(6 / self.hidden_size)
             nn.init.uniform_(self.depth_weight, -limit, limit)
         for linear in self.output:
-            nn.init.xavier_uniform_(linear.weight)
+            nn.init.xavier_uniform_(cast(nn.Linear, linear).weight)
         self._draw_features(0)
 
     @torch.no_grad()

@@ -4,8 +4,10 @@ Differs from the paper, as the authors' code does: values and feed-forward input
 ends with a layer norm. Padding masks keys only, never queries.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -122,7 +124,7 @@ class EncoderBlock(Checkpointed):
         trace: Trace | None = None,
     ) -> Float[Tensor, "batch n d"]:
         state = self.attention.begin(x, key_padding_mask=key_padding_mask, causal=causal)
-        for depth in self.depths:
+        for depth in cast(Iterable[EncoderDepth], self.depths):
             if trace is not None:
                 trace.depth(self, depth.l, x, state, None)
             x = self.run(partial(self._depth, depth, state), x)
@@ -189,7 +191,7 @@ class DecoderBlock(Checkpointed):
             assert memory is not None
             queries = _by_sentence(x, memory.shape[0])
             cross = self.cross_attention.begin(queries, memory, key_padding_mask=memory_key_padding_mask)
-        for depth in self.depths:
+        for depth in cast(Iterable[DecoderDepth], self.depths):
             if trace is not None:
                 trace.depth(self, depth.l, x, state, cross)
             step = partial(self._depth, depth, state, cross, values)

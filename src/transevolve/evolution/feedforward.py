@@ -82,7 +82,8 @@ class RotationLinear(nn.Module):
     ):
         super().__init__()
         self.inputs, self.outputs, self.key, self.matrix = inputs, outputs, key, matrix
-        self.convention, self.gain = convention, gain
+        self.convention: Convention = convention
+        self.gain = gain
         rank = min(inputs, outputs)
         self.singular_values = nn.Parameter(torch.empty(rank))
         self.bias = nn.Parameter(torch.empty(outputs))

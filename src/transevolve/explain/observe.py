@@ -16,6 +16,7 @@ from ..data.encoding import encode
 from ..evolution.attention import AttentionState, EvolvedAttention
 from ..evolution.backends import Evolution
 from ..evolution.block import EncoderBlock, Trace
+from ..models.embedding import TokenEmbedding
 from ..models.heads.classification import TransEvolveForSequenceClassification
 from ..models.inputs import embed
 from ..runs.folder import class_names, load_run_model, load_run_tokenizer
@@ -100,7 +101,7 @@ class Observer:
     def steps(self, ids: Tensor) -> list[Step]:
         """Every depth, in order, before it acts; then the end, with `l` one beyond the last block."""
         encoder, trace = self.model.model, Steps()
-        encoder.encoder(embed(encoder.embedding, ids, None), trace=trace)
+        encoder.encoder(embed(cast(TokenEmbedding, encoder.embedding), ids, None), trace=trace)
         assert trace.last is not None
         return [*trace.steps, trace.last]
 

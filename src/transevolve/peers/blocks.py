@@ -33,7 +33,7 @@ def block_attention(
     lead = q.shape[:3]
     if visible is not None:
         visible = visible.expand(*lead, -1, -1).flatten(0, 2)[:, None]
-    mixed = softmax_attention(*(t.flatten(0, 2)[:, None] for t in (q, k, v)), visible)
+    mixed = softmax_attention(*(t.flatten(0, 2)[:, None] for t in (q, k, v)), visible=visible)
     return mixed.view(*lead, *mixed.shape[2:]).flatten(2, 3)
 
 

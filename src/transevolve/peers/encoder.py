@@ -1,8 +1,8 @@
 """The skeleton all systems share: that of `EvolvedEncoder`, with one mixer per layer."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from ..evolution.block import Trace
 from ..evolution.checkpointing import Checkpointed
 from . import build_mixer, find_system
 from .base import MixerShape
+from .layer import PeerLayer
 
 
 class PeerEncoder(Checkpointed):
@@ -52,7 +53,7 @@ class PeerEncoder(Checkpointed):
         trace: Trace | None = None,
     ) -> Float[Tensor, "batch n d"]:
         shared = None
-        for layer in self.layers:
+        for layer in cast(Iterable[PeerLayer], self.layers):
             if trace is not None:
                 trace.enter(x)
             shared = layer.begin(x, key_padding_mask, causal, shared)

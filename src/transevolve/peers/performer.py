@@ -33,7 +33,7 @@ class Performer(Attention):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         if not self.directions.is_meta:
-            self.directions.copy_(orthogonal_features(*self.directions.shape, self.seed))
+            self.directions.copy_(orthogonal_features(*self.directions.shape, seed=self.seed))
 
     def attend(self, q, k, v, key_padding_mask, causal):
         wide = torch.promote_types(q.dtype, torch.float32)

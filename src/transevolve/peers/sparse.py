@@ -55,7 +55,7 @@ class SparseAttention(BlockAttention):
     def _own_block(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None, causal: bool) -> Tensor:
         mask = None if key_padding_mask is None else key_padding_mask.unflatten(1, (-1, self.block))
         visible = _visible_within(mask, self.block, causal, q.device)
-        return block_attention(*(t.unflatten(2, (-1, self.block)) for t in (q, k, v)), visible)
+        return block_attention(*(t.unflatten(2, (-1, self.block)) for t in (q, k, v)), visible=visible)
 
     def _summaries(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None, causal: bool) -> Tensor:
         n, block = q.shape[2], self.block

@@ -85,11 +85,11 @@ class _Begin(torch.autograd.Function):
     def backward(ctx, _, grad_d: Tensor | None, *slots: Tensor | None):  # pyright: ignore
         q, k, w, p = ctx.saved_tensors
         depth = len(slots) // 2
-        used = [l for l in range(depth) if slots[l] is not None]
+        used = [(l, r) for l, r in zip(slots[:depth], slots[depth:], strict=True) if l is not None and r is not None]
         if grad_d is None or not used:
             return None, None, None, None, None, None
-        left = torch.cat([*(slots[l] for l in used), grad_d.mT], -1)
-        right = torch.cat([*(slots[depth + l] for l in used), w.mT], -1)
+        left = torch.cat([*(l for l, _ in used), grad_d.mT], -1)
+        right = torch.cat([*(r for _, r in used), w.mT], -1)
         grad_q, grad_k, grad_w = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(w)
         for tile, block in ctx.tiling.blocks(p):
             step = _at_once(block)

@@ -32,7 +32,7 @@ class BufferPool:
                 self._storages = [s for s in self._storages if s not in free][-KEPT:]
                 storage = torch.empty(count, dtype=dtype).untyped_storage()
                 self._storages.append(storage)
-            return torch.empty(0, dtype=dtype).set_(storage, 0, (count,))
+            return torch.empty(0, dtype=dtype).set_(storage, 0, (count,))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     def clear(self) -> None:
         """Drops every buffer; those in use stay alive with their users."""
