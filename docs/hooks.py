@@ -104,12 +104,6 @@ def names() -> str:
 
 
 def configuration() -> str:
-<<<<<<< HEAD
-    """The settings of TransEvolveConfig; its docstring says more."""
-    from transevolve.models.settings import ModelSettings
-
-    return _table(["field", "type", "default", "meaning"], (row for _, row in _settings(ModelSettings)))
-=======
     """The settings of TransEvolveConfig, and the fields that only a configuration has."""
     from transevolve import TransEvolveConfig
     from transevolve.models.settings import ModelSettings
@@ -118,7 +112,6 @@ def configuration() -> str:
     declared = [*fields(ModelSettings), *(f for f in fields(TransEvolveConfig) if f.name in own)]
     rows = ([f"`{f.name}`", _type(f.type), _default(f), f.metadata.get("help", "")] for f in declared)
     return _table(["field", "type", "default", "meaning"], rows)
->>>>>>> h2
 
 
 def _initial(f: Field) -> Any:
