@@ -104,14 +104,10 @@ def names() -> str:
 
 
 def configuration() -> str:
-    """The settings of TransEvolveConfig, and the fields that only a configuration has."""
-    from transevolve import TransEvolveConfig
+    """The settings of TransEvolveConfig; its docstring says more."""
     from transevolve.models.settings import ModelSettings
 
-    own = vars(TransEvolveConfig)["__annotations__"]
-    declared = [*fields(ModelSettings), *(f for f in fields(TransEvolveConfig) if f.name in own)]
-    rows = ([f"`{f.name}`", _type(f.type), _default(f), f.metadata.get("help", "")] for f in declared)
-    return _table(["field", "type", "default", "meaning"], rows)
+    return _table(["field", "type", "default", "meaning"], (row for _, row in _settings(ModelSettings)))
 
 
 def _initial(f: Field) -> Any:

@@ -143,7 +143,7 @@ def test_long_texts_are_shown_in_part(run, tmp_path):
     assert len(page_data(content)["tokens"]) == 10
 
 
-def test_error_measures_distance_from_attention_computed_anew(run, tmp_path, capsys):
+def test_error_measures_distance_from_recomputed_attention(run, tmp_path, capsys):
     texts = tmp_path / "texts.txt"
     texts.write_text("the film was good\n\nthe film was bad and new\n", encoding="utf-8")
     flags = ["--error", "--file", str(texts), "--output", str(tmp_path / "error.png")]
@@ -151,7 +151,7 @@ def test_error_measures_distance_from_attention_computed_anew(run, tmp_path, cap
     assert "2 texts" in capsys.readouterr().out
     found = json.loads((tmp_path / "error.json").read_text())
     assert found["depths"] == [[1, 1], [1, 2]]
-    for against in ("anew", "rescaled"):
+    for against in ("recomputed", "rescaled"):
         evolved = np.asarray(found[against]["evolved"])
         assert evolved.shape == (2, 2)
         np.testing.assert_allclose(evolved[0], 0, atol=1e-6)
@@ -167,9 +167,9 @@ def test_distance_agrees_with_a_plain_computation(run):
         layer = first.block.attention
         q, k = layer.query(second.x)[0].view(-1, 2, 16), layer.key(second.x)[0].view(-1, 2, 16)
         drift = layer.begin(second.x, backend="literal").evolution.initial.drift[1, 0]
-        anew = torch.softmax(torch.einsum("ihw,jhw->hij", q, k) / 8**0.5 + drift[:, None], -1)
-        expected = (first.state.attention(2)[0] - anew).abs().sum(-1).mean(-1) / 2
-    np.testing.assert_allclose(measure(observer, [TEXT], 512).anew["evolved"][1], expected, atol=1e-5)
+        recomputed = torch.softmax(torch.einsum("ihw,jhw->hij", q, k) / 8**0.5 + drift[:, None], -1)
+        expected = (first.state.attention(2)[0] - recomputed).abs().sum(-1).mean(-1) / 2
+    np.testing.assert_allclose(measure(observer, [TEXT], 512).recomputed["evolved"][1], expected, atol=1e-5)
 
 
 def test_projection_keeps_distances_in_the_plane():

@@ -16,14 +16,14 @@ MEASURED = 512
 @dataclass(frozen=True)
 class Options:
     """A page of its own, and a picture of the same name: tokens as particles, attention and its drift, and what the
-    model would say at each depth. With --error, the distance of evolved attention from attention computed anew.
+    model would say at each depth. With --error, the distance of evolved attention from recomputed attention.
 
     Args:
         run: Folder of a trained TransEvolve classifier.
         text: The text.
         output: The page; by default explain.html in the run's folder (with --error: evolution-error.png).
         tokens: Tokens of a long text that are shown (48); with --error, that are read (512).
-        error: Measure how far evolved attention is from attention computed anew at each depth, over many texts.
+        error: Measure how far evolved attention is from recomputed attention at each depth, over many texts.
         file: With --error, a file of texts: one a line, or csv, tsv, jsonl or parquet; plain or gzip.
         column: The column of the texts in such a table.
         limit: With --error, texts to read at most.
@@ -83,11 +83,11 @@ def _error(options: Options) -> int:
     if not texts:
         raise UserError(f"{options.file} holds no text")
     found = measure(observer, texts, options.tokens or MEASURED)
-    title = f"{Path(options.run).name}: does evolved attention track attention computed anew?"
+    title = f"{Path(options.run).name}: does evolved attention track recomputed attention?"
     write_picture(picture, found, title)
     content = {"run": options.run, "source": options.file or "arguments", **found.as_dict()}
     write_atomically(picture.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
-    show(f"{found.texts:,} texts: total variation from attention computed anew", *found.table())
+    show(f"{found.texts:,} texts: total variation from recomputed attention", *found.table())
     if found.cut:
         print(f"{found.cut:,} texts were cut")
     print(f"wrote {picture} and {picture.with_suffix('.json').name}")

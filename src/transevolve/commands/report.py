@@ -32,6 +32,6 @@ def run(options: Options) -> int:
     folders = find_runs([path for path in given if path.suffix != ".json"])
     runs = [read_run(folder, name) for folder, name in zip(folders, names(folders), strict=True)]
     write_atomically(output, report_page(runs, benchmarks))
-    told = [f"{len(runs)} run{'s'[: len(runs) != 1]}", *(path.name for path in benchmarks)]
-    print(f"wrote {output}: {', '.join(told)}")
+    parts = [f"{len(runs)} run{'s'[: len(runs) != 1]}", *(path.name for path in benchmarks)]
+    print(f"wrote {output}: {', '.join(parts)}")
     return 0

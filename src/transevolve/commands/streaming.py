@@ -84,5 +84,5 @@ def print_predictions(model: "LoadedRun", options: PrintOptions, what: str, wind
                 print(f"{done:,} {what}, {rate:,.0f} per second", file=sys.stderr, flush=True)
     session = model.session
     if session.truncated:
-        told = f"{session.truncated:,} {what} were longer than {session.max_length:,} tokens and were cut"
-        print(told, file=sys.stderr)
+        note = f"{session.truncated:,} {what} were longer than {session.max_length:,} tokens and were cut"
+        print(note, file=sys.stderr)

@@ -106,7 +106,7 @@ class EvolvedAttention(nn.Module):
     `x` is the block's input, `memory` the sequence attended to if it is another one, `key_padding_mask` is True at
     keys to ignore (as in `torch.nn.MultiheadAttention`). A query that sees no key gets zeros.
 
-    `backend` is a name or a `Backend` with settings of its own. Random features that a backend redraws are drawn anew
+    `backend` is a name or a `Backend` with settings of its own. Random features that a backend redraws are drawn again
     every `redraw_interval` passes in training; a compiled graph keeps those it was compiled with.
 
     Every phase runs inside `forward`, where hooks that load or gather parameters have them in place.

@@ -1,10 +1,10 @@
-"""How far evolved attention is from attention computed anew at each depth: the question the paper leaves open.
+"""How far evolved attention is from recomputed attention at each depth: the question the paper leaves open.
 
-Evolved:  depth l's attention from the Q and K of the block's initial condition, X^1.
-Anew:     the same equation and weights at depth l, with Q and K of X^l.
+Evolved:    depth l's attention from the Q and K of the block's initial condition, X^1.
+Recomputed: the same equation and weights at depth l, with Q and K of X^l.
 
 The distance of two rows of attention is their total variation, half the sum of absolute differences: the share of
-attention that goes elsewhere, from 0 to 1. Vectors grow with depth, which alone sharpens attention computed anew;
+attention that goes elsewhere, from 0 to 1. Vectors grow with depth, which alone sharpens recomputed attention;
 "rescaled" therefore compares with X^l brought back to the length of X^1, token by token. Two yardsticks go with it:
 attention of depth 1 kept unchanged, and uniform attention.
 """
@@ -21,7 +21,7 @@ from torch import Tensor
 from ..core.figures import new_figure, plain, save
 from .observe import Observer
 
-AGAINST = ("anew", "rescaled")
+AGAINST = ("recomputed", "rescaled")
 COMPARED = ("evolved", "kept", "uniform")
 WORDS = {"evolved": "evolved", "kept": "depth 1's, unchanged", "uniform": "uniform"}
 Table = list[list[float]]
@@ -34,16 +34,16 @@ class Drifting:
     Args:
         cut: Texts that were longer than was read.
         depths: (block, depth within the block), both from 1.
-        anew: Distances of `evolved`, `kept` (depth 1's) and `uniform` from attention of X^l.
+        recomputed: Distances of `evolved`, `kept` (depth 1's) and `uniform` from attention of X^l.
         rescaled: The same, from attention of X^l at the length of X^1.
-        deviation: Standard deviation over texts of `anew`.
+        deviation: Standard deviation over texts of `recomputed`.
     """
 
     texts: int
     tokens: int
     cut: int
     depths: list[tuple[int, int]]
-    anew: dict[str, Table]
+    recomputed: dict[str, Table]
     rescaled: dict[str, Table]
     deviation: dict[str, Table]
 
@@ -67,11 +67,11 @@ def measure(observer: Observer, texts: Sequence[str], limit: int) -> Drifting:
     """Distances over the texts, each cut at `limit` tokens."""
     rows, cut = observer.ids(list(texts), limit)
     found = np.stack([_of_one(observer, ids) for ids in rows])
-    anew, rescaled = (dict(zip(COMPARED, table.tolist(), strict=True)) for table in found.mean(0))
+    recomputed, rescaled = (dict(zip(COMPARED, table.tolist(), strict=True)) for table in found.mean(0))
     deviation = dict(zip(COMPARED, found.std(0)[0].tolist(), strict=True))
     depths = [(step.number, step.l) for step in observer.steps(rows[0])[:-1]]
     tokens = sum(ids.shape[1] for ids in rows)
-    return Drifting(len(rows), tokens, cut, depths, anew, rescaled, deviation)  # pyright: ignore[reportArgumentType]
+    return Drifting(len(rows), tokens, cut, depths, recomputed, rescaled, deviation)  # pyright: ignore[reportArgumentType]
 
 
 def _of_one(observer: Observer, ids: Tensor) -> np.ndarray:
@@ -85,7 +85,7 @@ def _of_one(observer: Observer, ids: Tensor) -> np.ndarray:
         shrunk = step.x * (first[step.number] / step.x.norm(dim=-1, keepdim=True).clamp(min=1e-12))
         begin = step.block.attention.begin
         again = [begin(x).attention(step.l) for x in (step.x, shrunk)]
-        found.append([[_variation(other, anew) for other in (evolved, kept, uniform)] for anew in again])
+        found.append([[_variation(other, recomputed) for other in (evolved, kept, uniform)] for recomputed in again])
     return np.asarray(found).transpose(1, 2, 0, 3)
 
 
@@ -97,10 +97,10 @@ def _variation(a: Tensor, b: Tensor) -> np.ndarray:
 def write_picture(path: Path, found: Drifting, title: str) -> None:
     figure = new_figure(17, 5.2)
     left, middle, right = figure.subplots(1, 3)
-    _curves(left, found, found.anew, "from attention of X$^l$")
+    _curves(left, found, found.recomputed, "from attention of X$^l$")
     _curves(middle, found, found.rescaled, "from attention of X$^l$ at the length of X$^1$")
     left.legend()
-    matrix = np.asarray(found.anew["evolved"])
+    matrix = np.asarray(found.recomputed["evolved"])
     image = right.imshow(matrix, cmap="magma_r", vmin=0, vmax=max(float(matrix.max()), 1e-9), aspect="auto")
     several = found.depths[-1][0] > 1
     right.set_yticks(range(len(found.depths)), [f"{b}.{l}" if several else f"{l}" for b, l in found.depths])

@@ -42,7 +42,7 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
     as in Hugging Face's models (None: the authors', Glorot's and 1/sqrt(d) for embeddings).
 
     Computation: `attention` names a backend. All are exact but `linear`, which approximates by `num_features` random
-    features a head (`feature_map` "positive", drawn from `feature_seed`, anew every `feature_redraw_interval` training
+    features a head (`feature_map` "positive", drawn from `feature_seed`, again every `feature_redraw_interval` training
     passes unless 0) or by elu(x) + 1 ("elu"). `auto` uses `once` while its matrices take less than
     `attention_memory_budget` bytes, else `fused`.
 

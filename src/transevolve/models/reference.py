@@ -21,7 +21,7 @@ from .heads.seq2seq import TransEvolveForConditionalGeneration
 
 
 def load_reference(weights: Mapping[str, np.ndarray], *, heads: int) -> TransEvolvePreTrainedModel:
-    """The model recorded in `weights`: a classifier, an encoder-decoder, or an encoder, told by the names.
+    """The model recorded in `weights`: a classifier, an encoder-decoder, or an encoder, recognized by the names.
 
     Random draws (`....ff.linear_1.coeffs`, `.phases`) go into the model and its checkpoints.
     """

@@ -55,12 +55,12 @@ def find_system(name: str) -> System:
 
 
 def known_settings(name: str) -> list[str]:
-    """What a system can be told: the keywords of its builder, after the shape."""
+    """The settings of a system: the keywords of its builder, after the shape."""
     return list(settings.known_settings(find_system(name).build))
 
 
 def resolved_settings(name: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """All that a system is told: what is given, and the defaults of the rest."""
+    """Every setting of a system: the given ones, and defaults for the rest."""
     known = settings.known_settings(find_system(name).build)
     return {setting: parameter.default for setting, parameter in known.items()} | dict(given or {})
 

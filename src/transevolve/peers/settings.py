@@ -11,7 +11,7 @@ Seed = Annotated[int, 0]
 
 
 def known_settings(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """What a builder can be told, after the shape."""
+    """The keywords of a builder, after the shape."""
     return dict(list(inspect.signature(build).parameters.items())[1:])
 
 

@@ -31,7 +31,7 @@ class FusedAttention(Attention):
 
 
 class EagerAttention(Attention):
-    """The attention matrix itself, softmax in float32 at least: the paper's yardstick, and the reference."""
+    """The attention matrix itself, softmax in float32 at least: the paper's baseline, and the reference."""
 
     capabilities = CAPABILITIES
 

@@ -84,7 +84,7 @@ function showReadout() {
     return item;
   }));
   const when = current() === 0 ? "Before the first depth" : `After depth ${depthName(current())}`;
-  $("said").textContent = `The last norm and the classifier, applied to the tokens as they are at each depth. ${when} it would say ` +
+  $("readout-note").textContent = `The last norm and the classifier, applied to the tokens as they are at each depth. ${when} it would say ` +
     `${data.labels[best]} (${percent(now[best])}).${data.left_out}`;
 }
 
