@@ -93,9 +93,7 @@ def test_paths_and_tests_that_a_page_names_are_there(name):
 
 
 def test_errors_that_a_page_explains_are_told():
-    source = "".join(
-        path.read_text() for folder in ("data", "core") for path in (ROOT / "src" / "transevolve" / folder).glob("*.py")
-    )
+    source = "".join(path.read_text() for path in (ROOT / "src" / "transevolve").rglob("*.py"))
     rows = TEXTS["data.md"].split("## Errors you may meet")[1].splitlines()
     told = [message for row in rows if row.startswith("| `") for message in re.findall(r"`([^`]+)`", row.split("|")[1])]
     assert len(told) > 10

@@ -44,10 +44,10 @@ def cut_validation(train: Part, names: Sequence[str], asked: float | None, seed:
     single = single_row_classes(train.strata)
     if single:
         place = int(np.flatnonzero(train.strata == single[0])[0])
-        kind = f"row of class {names[single[0]]!r}" if len(names) > 1 else "row"
         others = f" (and {len(single) - 1:,} more classes of {len(names):,})" if len(single) > 1 else ""
+        what = f"the only row of class {names[single[0]]!r}{others}" if len(names) > 1 else "the only row"
         raise UserError(
-            f"{train.rows.where(place)}: the only {kind}{others}; a validation split"
+            f"{train.rows.where(place)}: {what}; a validation split"
             " cut from train needs two rows of each class: add rows, or give a file with data.validation"
         )
     share = min(SHARE, MOST_ROWS / len(train.strata)) if asked is None else asked
