@@ -59,6 +59,8 @@ class TransEvolveConfig(PreTrainedConfig):
     passes unless 0) or by elu(x) + 1 ("elu"). `auto` uses `once` while its matrices take less than
     `attention_memory_budget` bytes, else `fused`.
 
+    Inputs: `position_scale` multiplies the sinusoidal positions; `pooling` of a classifier is "mean" or "weighted" (by
+    a learned weight of each token); with `drop_unseen` tokens never seen in training count as padding.
     `max_position_embeddings` is what tokenizers truncate at; positions are computed, so a model takes any length.
     """
 
@@ -90,6 +92,9 @@ class TransEvolveConfig(PreTrainedConfig):
     feature_redraw_interval: int = 0
     dropout: float = 0.1
     embedding_dropout: float = 0.0
+    position_scale: float = 1.0
+    pooling: Literal["mean", "weighted"] = "mean"
+    drop_unseen: bool = False
     layer_norm_eps: float | None = None
     max_position_embeddings: int = 512
     label_smoothing: float = 0.0

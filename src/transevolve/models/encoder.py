@@ -11,9 +11,10 @@ from ..evolution.block import Trace
 from ..evolution.feedforward import GlorotLinear, RotationLinear
 from ..evolution.stack import EvolvedEncoder
 from .config import TransEvolveConfig
-from .embedding import TokenEmbedding
-from .inputs import embed, padding_mask
+from .embedding import TokenEmbedding, token_embedding
+from .inputs import embed, ignored_tokens
 from .loading import CheckedLoading
+from .pooling import PoolingHead
 
 
 class TransEvolvePreTrainedModel(CheckedLoading):
@@ -45,6 +46,8 @@ class TransEvolvePreTrainedModel(CheckedLoading):
             if self.config.initializer_range is not None:
                 for weight in learned_matrices(module):
                     nn.init.normal_(weight, std=self.config.initializer_range)
+        elif isinstance(module, PoolingHead):
+            module.reset_parameters()
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
             nn.init.zeros_(module.bias)
@@ -66,7 +69,7 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
 
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
-        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
+        self.embedding = token_embedding(config)
         self.encoder = EvolvedEncoder.from_options(config.block_options(config.block_depth), config.num_blocks)
         self.post_init()
 
@@ -88,7 +91,8 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
     ) -> BaseModelOutput:
         trace = self._asks(output_hidden_states, output_attentions)
         x = embed(self.embedding, input_ids, inputs_embeds)
-        y = self.encoder(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])), trace=trace)
+        padding = ignored_tokens(self.embedding, input_ids, attention_mask, (x.shape[0], x.shape[1]))
+        y = self.encoder(x, padding, trace=trace)
         if trace is not None:
             trace.enter(y)
         return BaseModelOutput(

@@ -54,7 +54,18 @@ def embed(
         )
     if inputs_embeds.shape[1] == 0:
         raise ValueError(f"{prefix}input is empty: a sequence needs at least one token")
-    return add_positions(inputs_embeds, start)
+    return add_positions(inputs_embeds, start, embedding.position_scale)
+
+
+def ignored_tokens(
+    embedding: TokenEmbedding, input_ids: Tensor | None, attention_mask: Tensor | None, shape: tuple[int, int]
+) -> Tensor | None:
+    """True at padding, and at tokens that the embedding has not seen in training."""
+    padding = padding_mask(attention_mask, shape)
+    if embedding.seen is None or input_ids is None:
+        return padding
+    unseen = ~embedding.seen[input_ids]
+    return unseen if padding is None else padding | unseen
 
 
 def _can_look(tensor: Tensor) -> bool:

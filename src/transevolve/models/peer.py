@@ -10,13 +10,13 @@ from ..evolution.block import Trace
 from ..evolution.feedforward import GlorotLinear
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
-from .embedding import TokenEmbedding
-from .encoder import as_tuple
-from .heads.classification import PoolingHead
-from .inputs import embed, padding_mask
+from .embedding import TokenEmbedding, token_embedding
+from .encoder import as_tuple, learned_matrices
+from .inputs import embed, ignored_tokens
 from .loading import CheckedLoading
 from .loss import classification_loss
 from .peer_config import PeerConfig
+from .pooling import PoolingHead, pooling_head
 
 
 class PeerForSequenceClassification(CheckedLoading):
@@ -31,7 +31,7 @@ class PeerForSequenceClassification(CheckedLoading):
 
     def __init__(self, config: PeerConfig):
         super().__init__(config)
-        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
+        self.embedding = token_embedding(config)
         self.encoder = PeerEncoder(
             config.system,
             config.hidden_size,
@@ -43,12 +43,17 @@ class PeerForSequenceClassification(CheckedLoading):
             layer_norm_eps=config.layer_norm_eps,
             settings=config.system_settings,
         )
-        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.layer_norm_eps)
+        self.head = pooling_head(config)
         self.post_init()
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding)):
+            module.reset_parameters()
+            if self.config.initializer_range is not None:
+                for weight in learned_matrices(module):
+                    nn.init.normal_(weight, std=self.config.initializer_range)
+        elif isinstance(module, PoolingHead):
             module.reset_parameters()
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
@@ -79,11 +84,11 @@ class PeerForSequenceClassification(CheckedLoading):
         states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         trace = Trace(hidden_states=[]) if states else None
         x = embed(self.embedding, input_ids, inputs_embeds)
-        padding = padding_mask(attention_mask, (x.shape[0], x.shape[1]))
+        padding = ignored_tokens(self.embedding, input_ids, attention_mask, (x.shape[0], x.shape[1]))
         y = self.encoder(x, padding, trace=trace)
         if trace is not None:
             trace.enter(y)
-        logits = self.head(y, padding)
+        logits = self.head(y, padding, input_ids)
         loss = None
         if labels is not None:
             loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)

@@ -1,6 +1,6 @@
 """What makes a classifier on another system: its configuration."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
@@ -29,6 +29,10 @@ class PeerConfig(PreTrainedConfig):
     num_hidden_layers: int = 6
     dropout: float = 0.1
     embedding_dropout: float = 0.0
+    position_scale: float = 1.0
+    pooling: Literal["mean", "weighted"] = "mean"
+    drop_unseen: bool = False
+    initializer_range: float | None = None
     layer_norm_eps: float = 1e-5
     max_position_embeddings: int = 512
     pad_token_id: int | None = 0

@@ -1,0 +1,64 @@
+"""All that a classifier starts with from its own texts: vectors, class weights, pooling weights, tokens seen."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from .naive_bayes import class_weights, token_counts
+from .vectors import Counter, cooccurrence_vectors, log_idf
+
+
+@dataclass(frozen=True)
+class BagStart:
+    """One row per token: `vectors` of norm 1 (zero if unknown), naive Bayes' `classes`, `log_idf`, and `seen`."""
+
+    vectors: np.ndarray
+    classes: np.ndarray
+    log_idf: np.ndarray
+    seen: np.ndarray
+
+    def save(self, path: Path) -> None:
+        with open(path, "wb") as file:
+            np.savez(file, **asdict(self))
+
+    @classmethod
+    def load(cls, path: Path) -> "BagStart":
+        with np.load(path) as content:
+            return cls(**{name: content[name] for name in ("vectors", "classes", "log_idf", "seen")})
+
+
+def bag_start(
+    ids: np.ndarray,
+    offsets: np.ndarray,
+    labels: np.ndarray,
+    *,
+    classes: int,
+    vocab_size: int,
+    width: int,
+    special: Sequence[int],
+    unlabelled: Iterable[np.ndarray] = (),
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> BagStart:
+    """From labelled texts, text i being `ids[offsets[i]:offsets[i + 1]]`, and any number of unlabelled ones.
+
+    Of the `width` dimensions the last `classes` belong to naive Bayes, if they leave at least as many to co-occurrence.
+    Special tokens count as seen wherever labelled texts hold them.
+    """
+    labelled = (ids[a:b] for a, b in pairwise(offsets))
+    counter = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled)
+    counts = counter.counts
+    by_row = token_counts(ids, offsets, vocab_size)
+    present = np.asarray(by_row.sum(axis=0)).ravel() > 0
+    reserved = classes if 2 * classes <= width else 0
+    weights = class_weights(by_row, labels, classes)[:, :reserved]
+    weights[list(special)] = 0.0
+    return BagStart(
+        vectors=cooccurrence_vectors(counts, width - reserved, seed),
+        classes=weights,
+        log_idf=log_idf(counts.documents, counts.rows),
+        seen=present | (counts.tokens > 0),
+    )
