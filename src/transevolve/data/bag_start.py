@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .naive_bayes import class_weights, token_counts
+from .naive_bayes import class_weights, counts_by_class, taught_counts, token_counts, vector_teacher
 from .vectors import Counter, cooccurrence_vectors, log_idf
 
 
@@ -43,22 +43,26 @@ def bag_start(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> BagStart:
-    """From labelled texts, text i being `ids[offsets[i]:offsets[i + 1]]`, and any number of unlabelled ones.
+    """From labelled texts, text i being `ids[offsets[i]:offsets[i + 1]]`, and unlabelled ones, which are read twice.
 
     Of the `width` dimensions the last `classes` belong to naive Bayes, if they leave at least as many to co-occurrence.
     Special tokens count as seen wherever labelled texts hold them.
     """
     labelled = (ids[a:b] for a, b in pairwise(offsets))
-    counter = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled)
-    counts = counter.counts
+    counts = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled).counts
     by_row = token_counts(ids, offsets, vocab_size)
-    present = np.asarray(by_row.sum(axis=0)).ravel() > 0
     reserved = classes if 2 * classes <= width else 0
-    weights = class_weights(by_row, labels, classes)[:, :reserved]
-    weights[list(special)] = 0.0
+    vectors = cooccurrence_vectors(counts, width - reserved, seed)
+    weight = log_idf(counts.documents, counts.rows)
+    by_class = counts_by_class(by_row, np.eye(classes)[labels])
+    if reserved and counts.rows > by_row.shape[0] and len(np.unique(labels)) > 1:
+        teacher = vector_teacher(by_row, labels, classes, vectors, np.exp(weight))
+        by_class += taught_counts(unlabelled, teacher, vocab_size, classes)
+    by_class[list(special)] = 0.0
+    present = np.asarray(by_row.sum(axis=0)).ravel() > 0
     return BagStart(
-        vectors=cooccurrence_vectors(counts, width - reserved, seed),
-        classes=weights,
-        log_idf=log_idf(counts.documents, counts.rows),
+        vectors=vectors,
+        classes=class_weights(by_class)[:, :reserved],
+        log_idf=weight,
         seen=present | (counts.tokens > 0),
     )

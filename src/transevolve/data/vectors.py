@@ -148,6 +148,6 @@ def cooccurrence_vectors(counts: Counts, width: int, seed: int = 0) -> np.ndarra
     return singular_vectors(positive_pmi(counts.pairs), width, seed=seed)
 
 
-def log_idf(documents: np.ndarray, rows: int) -> np.ndarray:
-    """log of 1 + log((1 + rows) / (1 + documents)): pooling weights exp(w) then start as inverse document frequency."""
-    return np.log1p(np.log((1 + rows) / (1 + documents))).astype(np.float32)
+def log_idf(documents: np.ndarray, rows: int, least: float = 0.05) -> np.ndarray:
+    """log log((1 + rows) / (1 + documents)): pooling by exp(w) starts as inverse document frequency, `least` at least."""
+    return np.log(np.maximum(np.log((1 + rows) / (1 + documents)), least)).astype(np.float32)

@@ -21,6 +21,11 @@ from .embedding import TokenEmbedding
 from .pooling import PoolingHead
 
 
+def small_range(hidden_size: int) -> float:
+    """An `initializer_range` at which attention is spread out at first: 0.02, less above a width of 400."""
+    return min(0.02, 0.4 / math.sqrt(hidden_size))
+
+
 def branch_outputs(model: nn.Module) -> Iterator[nn.Parameter]:
     """The last learned factor of every branch: output projections, second matrices of feed-forwards.
 
@@ -66,6 +71,15 @@ def set_class_weights(embedding: TokenEmbedding, weights: Float[np.ndarray, "voc
 
 
 @torch.no_grad()
+def read_class_weights(head: PoolingHead, scale: float) -> None:
+    """The head starts by reading the class dimensions alone: the model is naive Bayes at first, and learns from there."""
+    classifier = head.classifier
+    classes = classifier.out_features
+    classifier.weight.zero_()
+    classifier.weight[:, -classes:] = scale * torch.eye(classes, dtype=classifier.weight.dtype)
+
+
+@torch.no_grad()
 def start_as_bag(
     model: PreTrainedModel,
     vectors: Float[np.ndarray, "vocab width"],
@@ -73,6 +87,7 @@ def start_as_bag(
     log_idf: Float[np.ndarray, " vocab"],
     seen: Bool[np.ndarray, " vocab"],
     class_scale: float = 1.0,
+    head_scale: float = 1.0,
 ) -> None:
     """Start a classifier of any system as a bag of vectors. Arguments are the fields of `data.bag_start.BagStart`.
 
@@ -86,5 +101,8 @@ def start_as_bag(
     if embedding.seen is not None:
         embedding.seen.copy_(torch.from_numpy(seen))
     head = getattr(model, "head", None)
-    if isinstance(head, PoolingHead) and head.token_weight is not None:
-        head.token_weight.copy_(torch.from_numpy(log_idf))
+    if isinstance(head, PoolingHead):
+        if head.token_weight is not None:
+            head.token_weight.copy_(torch.from_numpy(log_idf))
+        if classes.shape[1] == head.classifier.out_features:
+            read_class_weights(head, head_scale)
