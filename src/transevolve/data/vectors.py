@@ -149,5 +149,5 @@ def cooccurrence_vectors(counts: Counts, width: int, seed: int = 0) -> np.ndarra
 
 
 def log_idf(documents: np.ndarray, rows: int, least: float = 0.05) -> np.ndarray:
-    """log log((1 + rows) / (1 + documents)): pooling by exp(w) starts as inverse document frequency, `least` at least."""
+    """The log of log((1 + rows) / (1 + documents)), itself at least `least`: pooling by exp(w) starts from idf."""
     return np.log(np.maximum(np.log((1 + rows) / (1 + documents)), least)).astype(np.float32)

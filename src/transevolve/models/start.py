@@ -72,7 +72,7 @@ def set_class_weights(embedding: TokenEmbedding, weights: Float[np.ndarray, "voc
 
 @torch.no_grad()
 def read_class_weights(head: PoolingHead, scale: float) -> None:
-    """The head starts by reading the class dimensions alone: the model is naive Bayes at first, and learns from there."""
+    """The head reads the class dimensions alone: the model is naive Bayes at first, and learns from there."""
     classifier = head.classifier
     classes = classifier.out_features
     classifier.weight.zero_()
