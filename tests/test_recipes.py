@@ -172,3 +172,10 @@ def test_a_recipe_survives_the_round_trip(text, number, whole, truth):
     recipe.data.label, recipe.training.epochs, recipe.training.seed = text, number, whole
     recipe.training.compile, recipe.model.settings = truth, {"features": 128, "share": number}
     assert load_recipe(None, parse_yaml(recipe_yaml(recipe))) == recipe
+
+
+def test_a_folder_does_not_hide_a_bundled_recipe(tmp_path, monkeypatch):
+    """`make demo` writes the folder `demo`, and uses the recipe of that name when it is run again."""
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_recipe("demo").suffix == ".yaml"

@@ -24,7 +24,7 @@ def bundled(sweeps: bool = False) -> dict[str, Path]:
 def find_recipe(name: str) -> Path:
     path, known = Path(name), {**bundled(), **bundled(sweeps=True)}
     short = name.removesuffix(".yaml").removeprefix("recipes/")
-    if path.suffix in TABLES or path.is_dir():
+    if short not in known and (path.suffix in TABLES or path.is_dir()):
         raise UserError(f"{name!r} is data, not a recipe; did you mean --data.path {name}?")
     if not path.is_file() and short not in known:
         hint = nearest(short, known) or "; `transevolve recipes` lists the bundled ones"
