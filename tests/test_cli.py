@@ -136,6 +136,13 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, complaint, capsys):
         ("model.variant", "fullFF-3", "did you mean 'fullFF-2'?"),
         ("model.num_blocks", "1000000", "model.num_blocks: must be at most"),
         ("model.dropout", "1", "model.dropout: must lie in [0, 1)"),
+        ("model.system", "transfomer", "unknown model.system 'transfomer'; did you mean 'transformer'?"),
+        ("model.system", "marian", "model.system 'marian' has no model 'ForSequenceClassification'"),
+        ("model.attention", "ones", "unknown attention 'ones'; did you mean 'once'?"),
+        ("model.num_attention_heads", "3", "does not split into 3 heads"),
+        ("model.settings", "{rank: 3}", "model.settings are of other systems"),
+        ("training.schedule", "linaer", "did you mean 'linear'?"),
+        ("training.memory", "much", "training.memory"),
     ],
 )
 def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, complaint, tmp_path, monkeypatch, capsys):
@@ -145,9 +152,36 @@ def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, compla
     assert not (tmp_path / "out").exists()
 
 
-def test_beams_must_fit_the_vocabulary(capsys):
-    assert main(["train", "--data.source=a", "--data.target=b", "--data.vocab_size=300", "--training.beams=151"]) == 2
-    assert "151 beams need a vocabulary of twice as many" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("system", "settings", "complaint"),
+    [
+        ("linformer", "{projected: 0}", "projected"),
+        ("linformer", "{rank: 3}", "has no setting 'rank'"),
+        ("nystromformer", "{kernel: 4}", "kernel must be odd"),
+        ("rfa", "{features: 7}", "features must be even"),
+    ],
+)
+def test_a_setting_of_another_system_is_checked_before_data_is_read(system, settings, complaint, capsys):
+    words = [f"--model.system={system}", f"--model.settings={settings}", "--output=out"]
+    assert main(["train", "--data.path=nowhere.csv", *words]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["beams", "eval_beams"])
+def test_beams_must_fit_the_vocabulary(flag, tmp_path, monkeypatch, capsys):
+    """Before data is read if data.vocab_size is set; and the tokenizer may learn fewer tokens than it was allowed."""
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "--data.source=a", "--data.target=b", f"--training.{flag}=151", "--output=out"]
+    assert main([*words, "--data.vocab_size=300"]) == 2
+    assert "151 beams need a vocabulary of twice as many tokens, which has 300" in capsys.readouterr().err
+    for side in "ab":
+        (tmp_path / side).write_text("one two three\n" * 40)
+    assert main([*words, "--data.vocab_size=5000"]) == 2
+    shown = capsys.readouterr().err
+    assert "151 beams need a vocabulary of twice as many tokens, which has" in shown
+    assert "validation at step" not in shown
+    assert main(["train", "--data.path=nowhere.csv", "--data.vocab_size=8", "--output=out"]) == 2
+    assert "nowhere.csv" in capsys.readouterr().err, "a classifier has no beams"
 
 
 def test_debug_shows_the_traceback(capsys):

@@ -1,5 +1,6 @@
 """What a training promises when it is killed, stopped, or meets a full disk, a damaged file or a diverging loss."""
 
+import io
 import os
 import resource
 import shutil
@@ -23,6 +24,7 @@ from transevolve.models.peer import PeerForSequenceClassification
 from transevolve.models.peer_config import PeerConfig
 from transevolve.peers import SYSTEMS
 from transevolve.runs.storage import checkpoints
+from transevolve.training.callbacks.signals import StopOnSignal
 
 STEPS = ["--training.epochs=4", "--training.save_steps=3", "--model.dropout=0.1", "--training.accumulation=2"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -100,6 +102,32 @@ def test_a_stopped_run_saves_and_goes_on(csv, tmp_path, number):
     assert checkpoints(run / "checkpoints")
     row = metrics(run)[-1]
     assert "eval_loss" not in row or row["epoch"] == int(row["epoch"]), "it validated because it was stopped"
+
+
+class Reentered(io.StringIO):
+    """A stream that a signal handler finds in the middle of a write."""
+
+    def write(self, text: str) -> int:
+        raise RuntimeError("reentrant call inside <_io.BufferedWriter>")
+
+
+def closed() -> io.StringIO:
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+STREAMS = {"none": lambda: None, "closed": closed, "in use": Reentered}
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+def test_a_signal_stops_a_training_that_nobody_listens_to(stream, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", stream())
+    with StopOnSignal() as stop:
+        stop.training = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.asked
+    assert capsys.readouterr().out == ""
 
 
 def test_a_second_training_in_one_folder_is_refused(csv, tmp_path, capsys):

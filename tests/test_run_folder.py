@@ -10,6 +10,7 @@ import pytest
 
 from training_support import losses, metrics, result, train, training_of, weights, write_csv
 from transevolve.cli import main
+from transevolve.runs.metrics_file import MetricsFile
 from transevolve.runs.storage import checkpoints, write_manifest
 
 STEPS = ["--training.epochs=3", "--training.save_steps=1", "--training.keep=30"]
@@ -102,6 +103,15 @@ def test_a_damaged_line_of_metrics_costs_that_line_alone(csv, run, finished, cap
     assert train(*training_of(csv, run, *STEPS)) == 0
     assert f"{path}: damaged and skipped: line 2" in capsys.readouterr().err
     assert len(result(run)["epochs"]) == 3
+
+
+def test_a_line_of_metrics_without_a_step_is_damaged(tmp_path, capsys):
+    good = '{"step": 1, "epoch": 0.5, "seconds": 2, "loss": 0.25}\n'
+    (tmp_path / "metrics.jsonl").write_text(f'{good}{{"loss": 1}}\n{{"step": "x", "epoch": 1, "seconds": 1}}\n{{"st')
+    metrics = MetricsFile(tmp_path)
+    metrics.forget_after(1)
+    assert "damaged and skipped: line 2, 3" in capsys.readouterr().err
+    assert (tmp_path / "metrics.jsonl").read_text() == good
 
 
 def test_runs_shorter_than_an_interval_of_logging_have_loss_and_speed(csv, tmp_path):
@@ -235,6 +245,15 @@ def test_an_empty_manifest_does_not_pass(finished, tmp_path, capsys):
     (tmp_path / "run" / "manifest.json").write_text('{"sha256": {}}')
     assert main(["predict", str(tmp_path / "run"), "x"]) == 2
     assert "it names no model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_link_to_itself_is_a_missing_file(finished, tmp_path, capsys, name):
+    shutil.copytree(finished, tmp_path / "run")
+    (tmp_path / "run" / name).unlink()
+    (tmp_path / "run" / name).symlink_to(tmp_path / "run" / name)
+    assert main(["predict", str(tmp_path / "run"), "x"]) == 2
+    assert f"{name} is missing" in capsys.readouterr().err
 
 
 def test_weights_outside_the_folder_are_not_read(finished, tmp_path, capsys):

@@ -1,6 +1,6 @@
 """Kills at the worst moments: every run ends, to the last bit, as the one that was not killed.
 
-`TRANSEVOLVE_KILLS` is the number of kills; 200 are the full campaign.
+`TRANSEVOLVE_KILLS` is the number of kills, 200 by default.
 """
 
 import os
@@ -18,7 +18,7 @@ from campaigns.attempts import Ended, attempt, outcome, window
 from training_support import training_of, weights, write_csv
 
 pytestmark = pytest.mark.slow
-KILLS = int(os.environ.get("TRANSEVOLVE_KILLS", "20"))
+KILLS = int(os.environ.get("TRANSEVOLVE_KILLS", "200"))
 SETTINGS = {
     "validation after a checkpoint": ["--training.save_steps=2", "--training.epochs=3"],
     "one checkpoint kept": ["--training.save_steps=1", "--training.keep=1", "--training.epochs=2"],

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -29,12 +30,22 @@ def build_model(
     **facts: Any,
 ) -> PreTrainedModel:
     """A model with fresh weights under a head of `transevolve.models.heads`; `facts` are fields of its config."""
-    _require_head(options.system, head)
     tokens = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     facts |= {"vocab_size": len(tokenizer), "max_position_embeddings": max_length, **tokens}
     if labels:
         facts["id2label"] = dict(enumerate(labels))
         facts["label2id"] = {label: number for number, label in enumerate(labels)}
+    return _build(head, options, facts)
+
+
+def check_model(head: str, options: ModelOptions) -> None:
+    """Refuses settings that no model can be built with. The model it tries has neither memory nor values."""
+    with torch.device("meta"):
+        _build(head, options, {})
+
+
+def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTrainedModel:
+    _require_head(options.system, head)
     settings = {name: value for name, value in asdict(options).items() if value is not None and name not in CHOICES}
     try:
         if options.system == OURS:

@@ -127,6 +127,13 @@ class Translation(Kind):
         kept = DataOptions(task="translation", max_length=trained.max_length)
         return Path(source).name, replace(kept, test_source=source, test_target=reference)
 
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        super().check(recipe, data)
+        beams = max(recipe.training.beams, recipe.training.eval_beams)
+        vocabulary = recipe.data.vocab_size if data is None else len(data.tokenizer)
+        if vocabulary is not None and 2 * beams > vocabulary:
+            raise UserError(f"{beams} beams need a vocabulary of twice as many tokens, which has {vocabulary}")
+
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         limit, rows = recipe.training.eval_sentences, 0 if data.validation is None else len(data.validation)
         if not 0 < limit < rows:
