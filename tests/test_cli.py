@@ -155,8 +155,8 @@ def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, compla
 @pytest.mark.parametrize(
     ("system", "settings", "complaint"),
     [
-        ("linformer", "{projected: 0}", "projected"),
-        ("linformer", "{rank: 3}", "has no setting 'rank'"),
+        ("linformer", "{rank: 0}", "rank must be"),
+        ("linformer", "{nothing: 3}", "has no setting 'nothing'"),
         ("nystromformer", "{kernel: 4}", "kernel must be odd"),
         ("rfa", "{features: 7}", "features must be even"),
     ],
