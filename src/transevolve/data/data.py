@@ -101,6 +101,7 @@ class DataReport:
     vocab_size: int
     max_length: int
     seed: int
+    validation_cut: bool = False
     columns: dict[str, str] = field(default_factory=dict)
     languages: dict[str, str] = field(default_factory=dict)
     splits: dict[str, SplitFacts | PairFacts] = field(default_factory=dict)
