@@ -74,13 +74,14 @@ class TextTask:
             validation_cut=_is_cut(source, options),
             columns=source.columns,
         )
-        encoded = {}
+        encoded, originals = {}, {}
         for split in SPLITS:
             part = parts.pop(split, None)
             if part is not None and split in splits:
                 encoded[split], report.splits[split] = encode_part(part, self.targets, names, tokenizer, max_length)
+                originals[split] = part.rows.texts
         train, validation, test = (encoded.get(split) for split in SPLITS)
-        return TextData(train, validation, test, names, tokenizer, report)
+        return TextData(train, validation, test, names, tokenizer, report, originals)
 
     def _source(self, options: DataOptions) -> Source:
         if options.path is not None and options.hub is not None:
