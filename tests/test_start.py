@@ -180,3 +180,14 @@ def test_the_yardstick_draws_rows_when_there_is_too_much_text():
 def test_the_yardstick_refuses_what_it_cannot_learn_from(texts, labels, message):
     with pytest.raises(UserError, match=message):
         bag_of_words(texts, labels, {})
+
+
+@pytest.mark.parametrize("pooling", ["weighted", "mean"])
+def test_a_started_model_predicts_what_naive_bayes_does(pooling):
+    model = classifier("transevolve", **{**BAG, "pooling": pooling})
+    begin = start()
+    start_as_bag(model, **begin)
+    tokens = ids(rows=50)
+    with torch.no_grad():
+        found = model(tokens).logits.argmax(1)
+    assert torch.equal(found, torch.from_numpy(begin["classes"])[tokens].sum(1).argmax(1))
