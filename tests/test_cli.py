@@ -139,7 +139,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, complaint, capsys):
         ("model.system", "transfomer", "unknown model.system 'transfomer'; did you mean 'transformer'?"),
         ("model.system", "marian", "model.system 'marian' has no model 'ForSequenceClassification'"),
         ("model.attention", "ones", "unknown attention 'ones'; did you mean 'once'?"),
-        ("model.num_attention_heads", "3", "does not split into 3 heads"),
+        ("model.hidden_size", "33", "hidden_size=33 does not split"),
         ("model.settings", "{rank: 3}", "model.settings are of other systems"),
         ("training.schedule", "linaer", "did you mean 'linear'?"),
         ("training.memory", "much", "training.memory"),
@@ -153,17 +153,22 @@ def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, compla
 
 
 @pytest.mark.parametrize(
-    ("system", "settings", "complaint"),
+    ("words", "complaint"),
     [
-        ("linformer", "{rank: 0}", "rank must be"),
-        ("linformer", "{nothing: 3}", "has no setting 'nothing'"),
-        ("nystromformer", "{kernel: 4}", "kernel must be odd"),
-        ("rfa", "{features: 7}", "features must be even"),
+        (["--model.system=linformer", "--model.settings={rank: 0}"], "rank must be"),
+        (["--model.system=linformer", "--model.settings={nothing: 3}"], "has no setting 'nothing'"),
+        (["--model.system=nystromformer", "--model.settings={kernel: 4}"], "kernel must be odd"),
+        (["--model.system=rfa", "--model.settings={features: 7}"], "features must be even"),
+        (["--model.hidden_size=32", "--model.num_attention_heads=3"], "does not split into 3 heads"),
+        (["--model.size=small", "--model.num_attention_heads=3"], "does not split into 3 heads"),
+        (["--model.num_attention_heads=3"], "nowhere.csv"),
+        (["--model.hidden_size=100"], "nowhere.csv"),
     ],
+    ids=str,
 )
-def test_a_setting_of_another_system_is_checked_before_data_is_read(system, settings, complaint, capsys):
-    words = [f"--model.system={system}", f"--model.settings={settings}", "--output=out"]
-    assert main(["train", "--data.path=nowhere.csv", *words]) == 2
+def test_settings_that_exclude_each_other_are_refused_before_data_is_read(words, complaint, capsys):
+    """What the data decide may still fit."""
+    assert main(["train", "--data.path=nowhere.csv", *words, "--output=out"]) == 2
     assert complaint in capsys.readouterr().err
 
 

@@ -1,7 +1,7 @@
 """From a recipe's model settings to a model of the system that they name."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import torch
@@ -43,6 +43,16 @@ def check_model(head: str, options: ModelOptions) -> None:
     """Refuses settings that no model can be built with. The model it tries has neither memory nor values."""
     with torch.device("meta"):
         _build(head, options, {})
+
+
+def possible_shape(options: ModelOptions) -> ModelOptions:
+    """Where the data decide on the width or the number of heads, and only the other is set: one that fits."""
+    width, heads = options.hidden_size, options.num_attention_heads
+    if options.size is not None or (width is None) == (heads is None):
+        return options
+    if width is None:
+        return replace(options, hidden_size=64 * heads)
+    return replace(options, num_attention_heads=1 if width % 64 else width // 64)
 
 
 def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTrainedModel:
