@@ -3,7 +3,8 @@
     Softmax(A0 + b^l) V = SDPA(q, k, [w^l V, w^l]), divided by its last channel,     w^l = exp(b^l - max b^l)
 
 Queries and keys keep their width, and the values have room for one channel more, since fused kernels want all three of
-one width. A padded key has the weight 0, and becomes a copy of a real one so that its score never is a row's maximum.
+one width. A padded key has the weight 0 and is masked; in causal attention, where kernels take no mask, it becomes a
+copy of a real key, so that its score never is a row's maximum.
 
 Where the drift spans too much for w^l, or a graph cannot branch on that, the drift is a channel of the keys:
 
@@ -35,9 +36,14 @@ class WeightedEvolution(Evolution):
     def __init__(self, initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None):
         self.initial, self.dtype = initial, asked_dtype(initial.queries)
         mask, keys = initial.key_padding_mask, initial.head_keys
-        if mask is not None:
+        self.visible = None
+        if mask is not None and initial.causal:
             rows = torch.arange(len(mask), device=mask.device)
-            keys = torch.where(mask[:, None, :, None], keys[rows, :, first_key(mask)][:, :, None], keys)
+            first = keys.detach()[rows, :, first_key(mask)][:, :, None]
+            keys = torch.where(mask[:, None, :, None], first, keys)
+        elif mask is not None:
+            places = torch.arange(mask.shape[1], device=mask.device)
+            self.visible = (~mask | (places == first_key(mask)[:, None]))[:, None, None]
         width = -(-max(keys.shape[-1], initial.value_part + 1) // ALIGNMENT) * ALIGNMENT
         self.queries, self.keys = (
             pad(x.to(self.dtype), (0, width - x.shape[-1])) for x in (initial.scaled_queries, keys)
@@ -52,8 +58,9 @@ class WeightedEvolution(Evolution):
             w = self.weights[min(l, len(self.weights)) - 1][..., None]
             values = torch.cat([values * w, w], -1)
         values = pad(values.to(self.dtype), (0, self.keys.shape[-1] - values.shape[-1]))
-        causal = self.initial.causal
-        y = scaled_dot_product_attention(self.queries, self.keys, values, is_causal=causal, scale=1.0)
+        y = scaled_dot_product_attention(
+            self.queries, self.keys, values, self.visible, is_causal=self.initial.causal, scale=1.0
+        )
         if self.weights is None:
             return y[..., :part]
         normalizer = y[..., part, None].to(self.weights.dtype)
