@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: venv demo test slow campaign coverage lint docs clean
+.PHONY: venv demo test slow gpu campaign coverage lint docs clean
 
 venv: .venv/ready
 
@@ -19,6 +19,11 @@ test: venv
 
 slow: venv
 	$(BIN)/python -m pytest -m slow
+
+gpu: venv
+	$(BIN)/python -m pytest -m cuda
+	$(BIN)/transevolve bench speed --device cuda --precision bf16 --lengths 1024 2048 4096 --memory 16GB --name gpu \
+		--systems transformer fullFF-1:once fullFF-1:fused fullFF-1:linear randomFF-1:once randomFF-1:linear
 
 campaign: venv
 	TRANSEVOLVE_KILLS=200 TRANSEVOLVE_LEVELS=20 $(BIN)/python -m pytest -m slow tests/campaigns

@@ -26,6 +26,7 @@ from cyclopts.help import ColumnSpec, DefaultFormatter, DescriptionRenderer, Hel
 
 from . import __version__
 from .config.command_line import as_command, convert
+from .core.environment import tune_environment
 from .core.errors import UserError, nearest, suggestion
 
 COMMANDS = {
@@ -52,6 +53,7 @@ END, TRUTH = "--", ("true", "false", "yes", "no", "null")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. 0: done; 2: an error, in one line; 130: interrupted."""
+    tune_environment()
     words = list(sys.argv[1:] if argv is None else argv)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:

@@ -92,7 +92,9 @@ class TrainingOptions:
         None, "Decoupled weight decay on matrices; 0, or 0.01 from a bag of words.", Range(0, 1e6)
     )
     clip: float = setting(0.0, "Largest norm of the gradient; 0 does not clip, as in the paper.", RATE)
-    precision: Literal["fp32", "bf16"] = setting("fp32", "fp32, or bf16 (mixed).")
+    precision: Literal["fp32", "bf16", "auto"] = setting(
+        "fp32", "fp32, bf16 (mixed), or auto: bf16 where the CPU or GPU has instructions for it."
+    )
     compile: bool = setting(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass to save memory.")
     seed: int = setting(0, "Seed of initial weights, row order and dropout.", Range(0, 2**32 - 1))

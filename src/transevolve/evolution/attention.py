@@ -19,6 +19,7 @@ from .depth import depth_map
 from .dropout import Dropout
 from .initial import InitialCondition, Temporal, merge_heads, split_heads
 from .masks import sees_no_key
+from .reads import read
 from .settings import Convention, EvolutionKind, EvolutionSettings
 
 
@@ -177,7 +178,7 @@ class EvolvedAttention(nn.Module):
         """Draws the features that belong to the number of passes."""
         if self.passes is None or self.passes.is_meta or torch.compiler.is_compiling():
             return
-        number = int(self.passes) // self.backend.redraw_interval
+        number = read(self.passes, "passes") // self.backend.redraw_interval
         if number != self._drawn:
             self._draw_features(number)
 

@@ -8,8 +8,9 @@ import torch
 from transformers import PreTrainedModel
 
 from ..config.recipe import Recipe
+from ..core.environment import allocator, openmp
 from ..core.json_files import read_json
-from ..core.machine import commit, device_name, load_average, versions
+from ..core.machine import commit, cpu_flags, device_name, load_average, versions
 from ..data import TextData, task_of
 
 
@@ -101,7 +102,10 @@ def machine_facts(device: torch.device) -> dict[str, str]:
     """What a number depends on besides its settings, as it is when training starts."""
     return {
         "device": device_name(str(device)),
+        "cpu flags": cpu_flags(),
         "threads": str(torch.get_num_threads()),
+        "OpenMP": openmp(),
+        "allocator": allocator(),
         "load": f"{load_average():.2f}",
         **versions(),
         "commit": commit() or "not a checkout",

@@ -39,6 +39,7 @@ from .callbacks.validation import SelectAgain, ValidateThenSave
 from .claim import require_own_folder
 from .hf_arguments import check_packages, check_training, training_arguments
 from .memory import parts_within
+from .precision import choose_precision
 from .processes import decided_by_main, join_processes
 from .resume import Resumption, find_resumption
 from .trainer import EvolveTrainer, sharded_modules
@@ -55,6 +56,8 @@ def train(recipe: Recipe, command: str) -> Result:
     kind = resolve(recipe)
     check_training(recipe.training)
     check_packages(recipe.training)
+    asked = recipe.training.precision
+    recipe.training.precision, reason = choose_precision(asked)
     if recipe.training.threads:
         torch.set_num_threads(recipe.training.threads)
     folder = Path(recipe.output or default_output(recipe))
@@ -76,6 +79,8 @@ def train(recipe: Recipe, command: str) -> Result:
         decide(kind, recipe, data)
         if state.is_main_process:
             say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
+            if asked == "auto":
+                say(f"training in {recipe.training.precision}: {reason}")
             ignored = unused(recipe.model)
             if ignored:
                 say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
@@ -103,7 +108,8 @@ class Run:
     def __post_init__(self):
         self.training = self.recipe.training
         self.metric = str(self.training.select)
-        self.facts = machine_facts(self.state.device)  # pyright: ignore[reportArgumentType]
+        device: Any = self.state.device
+        self.facts = machine_facts(device) | {"precision": self.training.precision}
         if self.data.train is None or not len(self.data.train):
             raise UserError("there are no training rows")
         if self.data.validation is None:
