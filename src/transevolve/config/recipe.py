@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Literal, get_type_hints
 
-from ..core.errors import UserError
 from ..core.settings import Range, setting
 from ..data.options import DataOptions
 from ..models.settings import ModelSettings
@@ -137,10 +136,3 @@ class Recipe:
     training: TrainingOptions = field(default_factory=TrainingOptions)
     output: str | None = setting(None, "Folder of the run.")
     decided: list[str] | None = setting(None, "The settings that were left open, and follow from the data.")
-
-
-def check_recipe(recipe: Recipe) -> None:
-    """Refuses settings that exclude each other, before anything is read or written."""
-    beams, vocabulary = max(recipe.training.beams, recipe.training.eval_beams), recipe.data.vocab_size
-    if vocabulary is not None and 2 * beams > vocabulary:
-        raise UserError(f"{beams} beams need a vocabulary of twice as many tokens: data.vocab_size is {vocabulary}")

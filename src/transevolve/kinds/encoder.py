@@ -17,6 +17,7 @@ from ..data.options import changed
 from .bag_start import decided_for_texts, start_from_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
+from .systems import check_model, possible_shape
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -49,6 +50,10 @@ class EncoderKind(Kind):
     def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
         """(rows, classes), 1 where a text is of a class; None where labels are no classes."""
         return None
+
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        if data is None:
+            check_model(self.head, possible_shape(recipe.model))
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         words = data.texts("train") is not None and data.tokenizer.init_kwargs.get("unit") is None

@@ -130,6 +130,13 @@ class Translation(Kind):
         kept = DataOptions(task="translation", max_length=trained.max_length)
         return Path(source).name, replace(kept, test_source=source, test_target=reference)
 
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        super().check(recipe, data)
+        beams = max(recipe.training.beams, recipe.training.eval_beams)
+        vocabulary = recipe.data.vocab_size if data is None else len(data.tokenizer)
+        if vocabulary is not None and 2 * beams > vocabulary:
+            raise UserError(f"{beams} beams need a vocabulary of twice as many tokens, which has {vocabulary}")
+
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         """A named variant is the paper's, its start included; otherwise matrices start small, as Marian's do."""
         model = recipe.model

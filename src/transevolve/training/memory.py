@@ -18,10 +18,7 @@ from ..data.batching import Batches
 
 def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int:
     """Parts of the largest batch such that a step adds at most `budget` to the memory of the model."""
-    try:
-        allowed = parse_bytes(budget)
-    except ValueError as error:
-        raise UserError(f"training.{error}") from None
+    allowed = parse_bytes(budget)
     rows, length = batches.largest()
     rows = -(-rows // batches.processes)
     parts = 1

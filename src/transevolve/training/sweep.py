@@ -19,6 +19,7 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.figures import new_figure, plain, save, whole_ticks
 from ..core.files import write_atomically
+from ..core.messages import say
 from ..core.values import read_value
 from ..core.yaml_files import read_yaml
 from ..runs.names import RESULTS
@@ -95,7 +96,7 @@ def run_sweep(sweep: Sweep, folder: Path) -> list[Outcome]:
         outcomes.append(Outcome(settings))
         for path, recipe in recipes.items():
             what = f"{title(settings)}, seed {recipe.training.seed}: {recipe.output}"
-            print(f"[{number}/{len(cases)}] {what}", file=sys.stderr, flush=True)
+            say(f"[{number}/{len(cases)}] {what}")
             write_atomically(path, recipe_yaml(recipe))
             error = train_case(path)
             if error is None:
@@ -132,8 +133,7 @@ def train_case(recipe: Path) -> str | None:
         assert running.stderr is not None
         with forwarding(running) as asked:
             for line in running.stderr:
-                sys.stderr.write(f"    {line}")
-                sys.stderr.flush()
+                say(f"    {line.rstrip()}")
                 last = line.strip() or last
             running.wait()
     if asked or running.returncode == INTERRUPTED:

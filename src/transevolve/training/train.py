@@ -54,6 +54,7 @@ class Interrupted(Exception):
 def train(recipe: Recipe, command: str) -> Result:
     """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
     kind = resolve(recipe)
+    kind.check(recipe)
     check_training(recipe.training)
     check_packages(recipe.training)
     asked = recipe.training.precision
@@ -74,6 +75,7 @@ def train(recipe: Recipe, command: str) -> Result:
             return finished
         with state.main_process_first():
             data = load_data(recipe.data)
+        kind.check(recipe, data)
         for role, name in data.report.columns.items():
             setattr(recipe.data, role, name)
         decide(kind, recipe, data)
