@@ -78,10 +78,13 @@ class TrainingOptions:
     compile: bool = setting(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass to save memory.")
     seed: int = setting(0, "Seed of initial weights, row order and dropout.", Range(0, 2**32 - 1))
+    mask_share: float = setting(
+        0.15, "Share of the tokens that a masked language model predicts.", Range(0, 1, above=True, below=True)
+    )
     select: str | None = setting(
         None,
         "Metric that selects the model on validation: accuracy, loss or macro_f1; in translation bleu, loss or"
-        " chrf; in regression mse, mae, r2, pearson, spearman or loss.",
+        " chrf; in language models loss, perplexity or accuracy; in regression mse, mae, r2, pearson, spearman or loss.",
     )
     patience: int = setting(0, "Stop after this many validations without improvement; 0 never does.", COUNT)
     eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", COUNT)

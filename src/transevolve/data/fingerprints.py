@@ -3,7 +3,9 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
+from .corpus import corpus_files
 from .files import SPLIT_NAMES
 from .lines import open_bytes
 from .options import SPLITS, DataOptions, Split
@@ -11,6 +13,7 @@ from .registry import task_of
 
 SIDES = ("source", "target")
 PAIRED = tuple(f"{split}_{side}" for split in ("validation", "test") for side in SIDES)
+CORPUS_TASKS = ("masked", "causal")
 NAMED = ("path", "validation", "test", "vocab", *SIDES, *PAIRED)
 
 
@@ -28,7 +31,9 @@ def data_files(options: DataOptions) -> dict[str, Path]:
         if not isinstance(value, str):
             continue
         path = Path(value)
-        if path.is_dir():
+        if path.is_dir() and options.task in CORPUS_TASKS:
+            found |= {f"{name}/{key}": file for key, file in _in_corpus(name, path).items()}
+        elif path.is_dir():
             found |= {f"{name}/{key}": file for key, file in _in_folder(path, options).items()}
         elif path.is_file():
             found[name] = path
@@ -76,6 +81,13 @@ def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
         elif language in (options.source_lang, options.target_lang):
             found[f"{split}.{stem}.{language}" if split == "test" else f"{split}.{language}"] = file
     return found
+
+
+def _in_corpus(name: str, folder: Path) -> dict[str, Path]:
+    """Files of a folder of texts, by split and their own path."""
+    files = corpus_files(DataOptions(path=str(folder)))
+    splits: dict[Split, list[Path]] = files if name == "path" else {cast(Split, name): sum(files.values(), [])}
+    return {f"{split}/{file.relative_to(folder)}": file for split, listed in splits.items() for file in listed}
 
 
 def _digest(path: Path) -> str:
