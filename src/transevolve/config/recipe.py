@@ -34,6 +34,10 @@ class SystemOptions:
     variant: Literal["randomFF-1", "randomFF-2", "fullFF-1", "fullFF-2"] | None = setting(
         None, "Variant of TransEvolve; fullFF-1 by default."
     )
+    start: str | None = setting(
+        None,
+        "A run, or a folder with a saved model, to start from: its tokenizer, sizes and encoder weights.",
+    )
     size: Literal["small", "base"] = setting("small", "The paper's small (width 256) or base (width 512).")
 
 
@@ -84,7 +88,8 @@ class TrainingOptions:
     select: str | None = setting(
         None,
         "Metric that selects the model on validation: accuracy, loss or macro_f1; in translation bleu, loss or"
-        " chrf; in language models loss, perplexity or accuracy; in regression mse, mae, r2, pearson, spearman or loss.",
+        " chrf; in language models loss, perplexity or accuracy; in regression mse, mae,"
+        " r2, pearson, spearman or loss.",
     )
     patience: int = setting(0, "Stop after this many validations without improvement; 0 never does.", COUNT)
     eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", COUNT)

@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from .corpus import corpus_files
 from .files import SPLIT_NAMES
@@ -86,8 +85,8 @@ def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
 def _in_corpus(name: str, folder: Path) -> dict[str, Path]:
     """Files of a folder of texts, by split and their own path."""
     files = corpus_files(DataOptions(path=str(folder)))
-    splits: dict[Split, list[Path]] = files if name == "path" else {cast(Split, name): sum(files.values(), [])}
-    return {f"{split}/{file.relative_to(folder)}": file for split, listed in splits.items() for file in listed}
+    pairs = [(split if name == "path" else name, file) for split, listed in files.items() for file in listed]
+    return {f"{split}/{file.relative_to(folder)}": file for split, file in pairs}
 
 
 def _digest(path: Path) -> str:

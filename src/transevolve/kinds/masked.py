@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor
-from transformers import AutoModelForMaskedLM, PreTrainedConfig
+from transformers import AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
 
+from ..config.recipe import Recipe
 from ..core.errors import UserError
+from ..data import TextData
 from ..data.batching import Collator, padded
 from ..data.corpus import MASKED, USES
 from ..data.registry import Task
@@ -49,6 +52,16 @@ class Masked(LanguageKind):
     head = "ForMaskedLM"
     auto_class = AutoModelForMaskedLM
     pipeline_tag = "fill-mask"
+
+    def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
+        """The output's bias starts at the logarithm of how frequent each token is, so that this need not be learned."""
+        model: Any = super().build(recipe, data)
+        assert data.train is not None
+        ids = data.train.data.column("input_ids").combine_chunks().flatten().to_numpy()
+        counts = np.bincount(ids, minlength=model.config.vocab_size) + 1.0
+        with torch.no_grad():
+            model.lm_head.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
+        return model
 
     def collator(self, session: Session) -> MaskingCollator:
         training = session.recipe.training

@@ -17,7 +17,7 @@ from ..peers import SYSTEMS
 OURS, MARIAN = "transevolve", "marian"
 TRANSLATES = "ForConditionalGeneration"
 LAYERS = {"num_blocks", "block_depth"}
-CHOICES = {"system", "variant", "size", "settings"}
+CHOICES = {"system", "variant", "size", "settings", "start"}
 
 
 def build_model(
@@ -55,7 +55,7 @@ def unused(options: ModelOptions) -> list[str]:
     """The settings that are set and that the system does not have."""
     if options.system == OURS:
         return []
-    used = {"system", "size", *_used(options.system), *({"settings"} if options.system != MARIAN else ())}
+    used = {"system", "size", "start", *_used(options.system), *({"settings"} if options.system != MARIAN else ())}
     return [f"model.{name}" for name, value in asdict(options).items() if value is not None and name not in used]
 
 

@@ -39,6 +39,7 @@ class Result:
     command: str
     machine: dict[str, str]
     data: dict[str, Any]
+    start: str | None = None
 
     @classmethod
     def gather(
@@ -80,6 +81,7 @@ class Result:
             command=command,
             machine=machine,
             data=data.report.as_dict(),
+            start=recipe.model.start,
         )
 
 
@@ -110,7 +112,7 @@ def describe(recipe: Recipe) -> str:
 def result_rows(result: Result) -> list[list[str]]:
     """The summary, as cells of a table."""
     rows = [
-        ["system", result.system],
+        ["system", result.system if result.start is None else f"{result.system}, started from {result.start}"],
         ["parameters", f"{result.parameters:,} ({result.parameters_without_embedding:,} without the embedding)"],
         ["selected", f"step {result.best_step:,}, by {result.selected_by} on {result.selected_on}"],
         ["validation", _numbers(result.validation)],

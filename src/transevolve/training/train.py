@@ -22,6 +22,7 @@ from ..data.options import Split
 from ..kinds.base import Kind, Score
 from ..kinds.registry import resolve
 from ..kinds.session import Session
+from ..kinds.start import give_weights, settle_start
 from ..kinds.systems import unused
 from ..runs.data_record import DataRecord, data_changes
 from ..runs.folder import load_errors, load_model, publish_model
@@ -53,6 +54,7 @@ class Interrupted(Exception):
 def train(recipe: Recipe, command: str) -> Result:
     """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
     kind = resolve(recipe)
+    tokenizer = settle_start(recipe)
     check_training(recipe.training)
     check_packages(recipe.training)
     if recipe.training.threads:
@@ -70,7 +72,7 @@ def train(recipe: Recipe, command: str) -> Result:
                 say(f"{folder} is finished already; these are its results{since}")
             return finished
         with state.main_process_first():
-            data = load_data(recipe.data)
+            data = load_data(recipe.data, tokenizer=tokenizer)
         for role, name in data.report.columns.items():
             setattr(recipe.data, role, name)
         if state.is_main_process:
@@ -147,6 +149,8 @@ class Run:
         """Trains to the end; returns the step that validated best."""
         set_seed(self.training.seed)
         model = self.kind.build(self.recipe, self.data)
+        if self.recipe.model.start is not None:
+            give_weights(Path(self.recipe.model.start), model)
         batches = self.batches(model)
         checkpoints = self.folder / CHECKPOINTS
         better = self.kind.metrics[self.metric]
