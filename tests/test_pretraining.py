@@ -60,7 +60,7 @@ def texts(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def masked(texts) -> Path:
-    assert main(pretraining_of(texts, texts.parent / "masked")) == 0
+    assert main(pretraining_of(texts, texts.parent / "masked", "--training.epochs=6")) == 0
     return texts.parent / "masked"
 
 
@@ -344,6 +344,7 @@ def test_another_system_pretrains_and_starts(texts, tmp_path):
             "data.vocab_size 77 does not fit model.start {masked}, whose tokenizer is word",
         ),
         (["--data.task=causal"], "the task causal does not fit model.start {masked}, whose tokenizer is wordpiece"),
+        (["--model.initialization=bag"], "model.initialization bag would replace the weights of model.start {masked}"),
         (["--data.source=a", "--data.target=b"], "the task translation does not fit model.start {masked}"),
         (["--model.start=nowhere"], "model.start: there is no folder 'nowhere'"),
     ],

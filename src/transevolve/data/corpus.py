@@ -20,6 +20,7 @@ from .splitting import cut_rows, stratified_cut, stratified_sample
 from .stream import iter_texts
 from .tables import table_format
 from .tokenizers import BOS, DEFAULT_VOCAB_SIZE, MASK, build_tokenizer
+from .unlabelled import text_files
 from .windows import cut_windows, joined, special_frame, unigram_entropy
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ def _existing(name: str, key: str) -> Path:
 
 
 def _text_files(folder: Path) -> list[Path]:
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    fitting = [file for file in files if table_format(file) or PLAIN[0] in file.suffixes or PLAIN[1] in file.suffixes]
+    files = text_files(folder)
+    fitting = [file for file in files if table_format(file) or {*PLAIN} & {*file.suffixes}]
     if not fitting:
         there = quoted(file.name for file in files) or "no file"
         raise UserError(

@@ -11,11 +11,15 @@ import numpy as np
 from torch import Tensor
 from transformers import PreTrainedConfig
 
+from ..config.learning import PLAIN, small_range
+from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..data import DataOptions
+from ..data import DataOptions, TextData
 from ..data.batching import IGNORED, Collator, RowStore
 from ..data.options import changed
 from ..models.loss import smoothed_cross_entropy
+from ..models.settings import size_settings
+from .bag_start import require_no_bag
 from .base import Kind, Score
 from .session import Session
 
@@ -52,6 +56,15 @@ class LanguageKind(Kind):
             return None
         kept = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
         return Path(file).name, replace(DataOptions(**kept), test=file, **({} if text is None else {"text": text}))
+
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        """Matrices start small, so that attention is spread out at first."""
+        model = recipe.model
+        require_no_bag(recipe, self.noun)
+        start = model.initialization or "small"
+        width = model.hidden_size or size_settings(model.size or "small")["hidden_size"]
+        small = {"model.initializer_range": small_range(width)} if start == "small" else {}
+        return {**PLAIN, "model.initialization": start, **small}
 
     @abstractmethod
     def scoring_collator(self, session: Session) -> Collator:

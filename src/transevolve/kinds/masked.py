@@ -14,6 +14,7 @@ from ..core.errors import UserError
 from ..data import TextData
 from ..data.batching import Collator, padded
 from ..data.corpus import MASKED, USES
+from ..data.encoding import joined_ids
 from ..data.registry import Task
 from .base import Prediction, Where
 from .language import LanguageKind
@@ -53,15 +54,13 @@ class Masked(LanguageKind):
     auto_class = AutoModelForMaskedLM
     pipeline_tag = "fill-mask"
 
-    def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
+    def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
         """The output's bias starts at the logarithm of how frequent each token is, so that this need not be learned."""
-        model: Any = super().build(recipe, data)
         assert data.train is not None
-        ids = data.train.data.column("input_ids").combine_chunks().flatten().to_numpy()
-        counts = np.bincount(ids, minlength=model.config.vocab_size) + 1.0
+        counts = np.bincount(joined_ids(data.train)[0], minlength=model.config.vocab_size) + 1.0
         with torch.no_grad():
-            model.lm_head.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
-        return model
+            bias: Any = model.lm_head.bias  # pyright: ignore[reportAttributeAccessIssue]
+            bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
 
     def collator(self, session: Session) -> MaskingCollator:
         training = session.recipe.training

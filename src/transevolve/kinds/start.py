@@ -24,6 +24,7 @@ from .systems import OURS
 # Settings that another model may have with the same weights.
 FREE = {"attention", "attention_memory_budget", "feature_redraw_interval", "dropout", "embedding_dropout"}
 FREE |= {"label_smoothing", "initializer_range", "tie_word_embeddings", "decoder_num_blocks", "decoder_block_depth"}
+FREE |= {"pooling"}
 LIBRARY = {models.WordPiece: "wordpiece", models.Unigram: "unigram", models.BPE: "bpe", models.WordLevel: "listops"}
 
 
@@ -37,6 +38,7 @@ def settle_start(recipe: Recipe) -> PreTrainedTokenizerFast | None:
     folder = Path(recipe.model.start)
     config = _config(folder)
     _settle_sizes(recipe.model, config, folder)
+    _settle_rest(recipe.model, config, folder)
     tokenizer = load_run_tokenizer(folder)
     if len(tokenizer) != config.vocab_size:
         raise UserError(
@@ -53,7 +55,8 @@ def settle_start(recipe: Recipe) -> PreTrainedTokenizerFast | None:
 def give_weights(folder: Path, model: PreTrainedModel) -> None:
     """Copies the weights of a start into a model: all of them if heads and labels are the same, else the encoder's."""
     config = _config(folder)
-    same_head = config.architectures == [type(model).__name__] and config.id2label == model.config.id2label
+    alike = config.id2label == model.config.id2label and config.pooling == model.config.pooling
+    same_head = alike and config.architectures == [type(model).__name__]
     given = load_model(folder, type(model) if same_head else AutoModel)
     into = model if same_head else model.base_model
     with load_errors(folder):
@@ -96,7 +99,7 @@ def _settle_sizes(options: ModelOptions, config: PreTrainedConfig, folder: Path)
     asked: dict[str, Any] = {name: value for name in has if (value := getattr(options, name)) is not None}
     if options.variant is not None and system == OURS:
         asked = VARIANTS[options.variant] | asked
-    if options.size != ModelOptions.size:
+    if options.size is not None:
         asked = SIZES[options.size] | asked
     for name, value in asked.items():
         if value != has[name]:
@@ -109,6 +112,17 @@ def _settle_sizes(options: ModelOptions, config: PreTrainedConfig, folder: Path)
     variant = f"{has.get('feedforward')}FF-{has.get('num_blocks')}"
     if options.variant is None and variant in VARIANTS:
         options.variant = variant  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _settle_rest(options: ModelOptions, config: TransEvolveConfig | PeerConfig, folder: Path) -> None:
+    """Weights that the start does not have start small; texts are pooled as the start pools them."""
+    for name, value in (("initialization", options.initialization == "bag"), ("vectors", options.vectors)):
+        if value:
+            raise UserError(
+                f"model.{name} {getattr(options, name)} would replace the weights of model.start {folder}: remove one"
+            )
+    options.initialization = options.initialization or "small"
+    options.pooling = options.pooling or config.pooling
 
 
 def _sizes(config: PreTrainedConfig) -> dict[str, Any]:
