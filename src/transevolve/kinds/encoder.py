@@ -51,7 +51,7 @@ class EncoderKind(Kind):
         return None
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
-        words = "train" in data.texts and data.tokenizer.init_kwargs.get("unit") is None
+        words = data.texts("train") is not None and data.tokenizer.init_kwargs.get("unit") is None
         return decided_for_texts(recipe, data, words and self.starts_as_bag)
 
     def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:

@@ -302,12 +302,12 @@ def joined(data: TextData) -> TextData:
     """The data with the rows of validation among those of train."""
     from datasets import concatenate_datasets
 
-    texts = {**data.texts}
-    if "validation" in texts:
-        texts["train"] = [*texts["train"], *texts["validation"]]
+    originals = {**data.originals}
+    if "train" in originals:
+        originals["train"] = [*originals["train"], *originals["validation"]]
     assert data.train is not None
     assert data.validation is not None
-    return replace(data, train=concatenate_datasets([data.train, data.validation]), texts=texts)
+    return replace(data, train=concatenate_datasets([data.train, data.validation]), originals=originals)
 
 
 def require_finite(scores: dict[str, float], what: str) -> None:
