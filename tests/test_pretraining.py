@@ -12,18 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, pipeline
 
 from training_support import TINY, losses, metrics, process, result, weights, write_csv
-from transevolve import TransEvolveForMaskedLM
+from transevolve import TransEvolveConfig, TransEvolveForMaskedLM, TransEvolveForTokenClassification
 from transevolve.cli import main
+from transevolve.config.recipe import Recipe
 from transevolve.data import DataOptions, load_data
 from transevolve.data.encoding import Encoded
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.data.windows import cut_windows, unigram_entropy
 from transevolve.evolution.backends import BACKENDS
 from transevolve.kinds.masking import MaskingCollator, masked_row
+from transevolve.kinds.start import give_weights, settle_start
 from transevolve.models.build import build_transevolve
+from transevolve.runs.storage import checkpoints
 
 NOUNS, VERBS = ["cat", "dog", "bird", "horse"], ["chases", "sees", "likes"]
 SMALL = [
@@ -60,7 +63,7 @@ def texts(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def masked(texts) -> Path:
-    assert main(pretraining_of(texts, texts.parent / "masked", "--training.epochs=6")) == 0
+    assert main(pretraining_of(texts, texts.parent / "masked", "--training.batch_size=2")) == 0
     return texts.parent / "masked"
 
 
@@ -228,18 +231,40 @@ def test_cached_and_uncached_logits_agree(causal, backend):
 
 
 @pytest.mark.parametrize("objective", ["masked", "causal"])
+def test_a_resumed_pretraining_ends_as_if_never_stopped(objective, texts, tmp_path):
+    more = [f"--objective={objective}", "--training.save_steps=4", "--training.log_steps=1", "--training.keep=9"]
+    run = tmp_path / "run"
+    assert main(pretraining_of(texts, run, *more)) == 0
+    whole, lost = (weights(run), losses(run)), ["results.json", "manifest.json", "model.safetensors"]
+    for step, path in checkpoints(run / "checkpoints"):
+        if step > 4:
+            shutil.rmtree(path)
+    for name in lost:
+        (run / name).unlink()
+    assert main(pretraining_of(texts, run, *more)) == 0
+    assert (weights(run), losses(run)) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["masked", "causal"])
 def test_a_killed_pretraining_ends_as_if_never_killed(objective, texts, tmp_path):
     more = [f"--objective={objective}", "--training.save_steps=3", "--training.epochs=3", "--training.log_steps=1"]
     assert main(pretraining_of(texts, tmp_path / "whole", *more)) == 0
     running = process(pretraining_of(texts, tmp_path / "killed", *more))
-    with running:
-        while running.poll() is None and not list((tmp_path / "killed" / "checkpoints").glob("checkpoint-*")):
-            time.sleep(0.01)
-        running.kill()
+    while running.poll() is None and not checkpoints(tmp_path / "killed" / "checkpoints"):
+        time.sleep(0.01)
+    running.kill()
+    running.communicate()
     assert not (tmp_path / "killed" / "results.json").exists(), "it was killed too late"
     assert main(pretraining_of(texts, tmp_path / "killed", *more)) == 0
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
     assert losses(tmp_path / "killed") == losses(tmp_path / "whole")
+
+
+def test_a_memory_budget_splits_the_batches_of_a_language_model(texts, tmp_path, capsys):
+    more = ["--training.memory=2MB", "--training.batch_size=90", "--training.max_steps=1", "--training.eval_steps=1"]
+    assert main(pretraining_of(texts, tmp_path / "run", "--objective=causal", *more)) == 0
+    assert "parts to stay within 2MB" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -262,38 +287,32 @@ def test_a_run_of_a_folder_of_texts_knows_its_files(texts, tmp_path, capsys):
     assert "data.path/validation/validation.txt changed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("saved", [False, True], ids=["run", "folder"])
-def test_a_classifier_starts_from_a_pretrained_run(masked, saved, tmp_path, monkeypatch):
-    from transevolve.training import train as training
-
-    start = masked
-    if saved:
-        start = tmp_path / "saved"
-        TransEvolveForMaskedLM.from_pretrained(masked).save_pretrained(start)
-        AutoTokenizer.from_pretrained(masked).save_pretrained(start)
-    seen = {}
-
-    def give_weights(folder, model):
-        original(folder, model)
-        seen.update(model.base_model.state_dict())
-        seen.update({name: value.clone() for name, value in seen.items()})
-
-    original = training.give_weights
-    monkeypatch.setattr(training, "give_weights", give_weights)
-    csv = write_csv(tmp_path / "reviews.csv")
-    settings = ["--training.batch_size=16", "--training.epochs=2", "--training.learning_rate=0.01"]
-    run = tmp_path / "run"
-    assert main(["train", f"--data.path={csv}", f"--model.start={start}", f"--output={run}", *settings]) == 0
-    torch.testing.assert_close(
-        dict(seen), dict(TransEvolveForMaskedLM.from_pretrained(masked).model.state_dict()), rtol=0, atol=0
-    )
-    found = result(run)
-    assert found["start"] == str(start)
-    assert found["validation"]["accuracy"] > 0.6
+def test_a_classifier_starts_from_a_pretrained_run(masked, tmp_path):
+    csv, run = write_csv(tmp_path / "reviews.csv", rows=40), tmp_path / "run"
+    flags = [f"--data.path={csv}", f"--model.start={masked}", f"--output={run}", "--training.learning_rate=0"]
+    assert main(["train", *flags, "--training.epochs=1"]) == 0
+    ours, theirs = (AutoModel.from_pretrained(folder).state_dict() for folder in (run, masked))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+    assert result(run)["start"] == str(masked)
+    assert f"start: {masked}" in (run / "recipe.yaml").read_text()
     assert AutoTokenizer.from_pretrained(run).get_vocab() == AutoTokenizer.from_pretrained(masked).get_vocab()
-    assert json.loads((run / "config.json").read_text())["hidden_size"] == 16
-    assert f"start: {start}" in (run / "recipe.yaml").read_text()
-    assert main(["train", f"--data.path={csv}", f"--model.start={start}", f"--output={run}", *settings]) == 0
+    assert json.loads((run / "config.json").read_text())["id2label"] == {"0": "no", "1": "yes"}
+    assert main(["train", *flags, "--training.epochs=1"]) == 0, "the same command finds the finished run"
+
+
+def test_a_saved_folder_is_a_start_too(masked, tmp_path):
+    start = tmp_path / "saved"
+    TransEvolveForMaskedLM.from_pretrained(masked).save_pretrained(start)
+    AutoTokenizer.from_pretrained(masked).save_pretrained(start)
+    recipe = Recipe()
+    recipe.model.start = str(start)
+    tokenizer = settle_start(recipe)
+    assert (recipe.model.hidden_size, recipe.model.block_depth, recipe.model.variant) == (16, 2, "fullFF-1")
+    assert tokenizer.tokenize("[MASK]") != ["[MASK]"], "only a masked model reads special tokens in texts"
+    model = TransEvolveForTokenClassification(TransEvolveConfig.from_pretrained(start))
+    give_weights(start, model)
+    expected = TransEvolveForMaskedLM.from_pretrained(masked).model.state_dict()
+    torch.testing.assert_close(model.model.state_dict(), expected, rtol=0, atol=0)
 
 
 def test_the_same_head_starts_with_all_weights(causal, texts, tmp_path):
@@ -309,8 +328,6 @@ def test_translation_starts_its_encoder_from_a_pretrained_run(subwords, tmp_path
     pair = [f"--data.source={tmp_path / 'a.en'}", f"--data.target={tmp_path / 'a.de'}"]
     more = ["--training.epochs=1", "--training.learning_rate=0", "--training.extra_length=2", "--training.beams=1"]
     assert main(["train", *pair, f"--model.start={subwords}", f"--output={tmp_path / 'run'}", *more]) == 0
-    from transformers import AutoModel
-
     ours, theirs = (AutoModel.from_pretrained(folder).state_dict() for folder in (tmp_path / "run", subwords))
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
@@ -387,3 +404,23 @@ def test_commands_are_for_their_kind_of_model(masked, causal, capsys):
     assert main(["generate", str(causal), "the", "--temperature=-1"]) == 2
     assert main(["generate", str(causal), "the", "--samples=2", "--temperature=0"]) == 2
     assert "needs --temperature above 0" in capsys.readouterr().err
+
+
+def test_self_training_learns_from_texts_that_it_labels(tmp_path, capsys):
+    csv, more = write_csv(tmp_path / "few.csv", rows=60), write_csv(tmp_path / "more.csv", rows=200, seed=1)
+    unlabelled = tmp_path / "unlabelled.txt"
+    unlabelled.write_text("".join(line.split(",")[0] + "\n" for line in more.read_text().splitlines()[1:]))
+    flags = [f"--data.path={csv}", f"--output={tmp_path / 'run'}", "--training.self_training=true"]
+    assert main(["train", *flags, *TINY, "--training.epochs=3"]) == 2
+    assert "name them with data.unlabelled" in capsys.readouterr().err
+    flags.append(f"--data.unlabelled={unlabelled}")
+    assert main(["train", *flags, "--data.task=regression"]) == 2
+    assert "which a regression model does not have" in capsys.readouterr().err
+    assert main(["train", *flags, *TINY, "--training.epochs=3"]) == 0
+    found = result(tmp_path / "run")
+    facts = found["self_training"]
+    assert 0 < facts["texts"] <= 200
+    assert found["validation"] == facts["after" if facts["used"] else "before"]
+    assert main(["evaluate", str(tmp_path / "run"), "--split", "validation", "--json"]) == 0
+    scored = json.loads(capsys.readouterr().out)
+    assert scored["accuracy"] == pytest.approx(found["validation"]["accuracy"])

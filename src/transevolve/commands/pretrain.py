@@ -23,9 +23,7 @@ class Options(train.Options):
     def load(self) -> Recipe:
         recipe = super().load()
         if recipe.data.task not in ("files", *OBJECTIVES):
-            raise UserError(
-                f"pretrain learns from texts without labels, not from the task {recipe.data.task!r}: use train"
-            )
+            raise UserError(f"pretrain needs texts without labels, and data.task is {recipe.data.task!r}: use train")
         if self.objective is not None or recipe.data.task == "files":
             recipe.data.task = self.objective or "masked"
         return recipe

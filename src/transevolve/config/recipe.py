@@ -115,6 +115,11 @@ class TrainingOptions:
         "After validation, train a second time on all rows, those of validation too; by default where there are few"
         " rows and the number of epochs is left open.",
     )
+    self_training: bool = setting(
+        False,
+        "After training, label the texts of data.unlabelled that the classifier is sure of, and train again with them;"
+        " the model that validates better is kept.",
+    )
     yardstick: bool = setting(True, "Score a bag of words on the same rows, to compare with.")
     eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", COUNT)
     save_steps: int = setting(0, "Steps between checkpoints; 0 saves after every epoch.", COUNT)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tokenizers import AddedToken, processors
+from tokenizers import AddedToken, decoders, processors
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError, quoted
@@ -256,10 +256,15 @@ def add_mask(tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 def begin_texts(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Makes subwords begin a text instead of ending it: what is written next continues the text."""
+    """Makes subwords begin a text instead of ending it: what is written next continues the text.
+
+    Decoding then keeps the space before the first word, since what it decodes may be the continuation of a text.
+    """
     if tokenizer.bos_token_id is not None:
-        frame = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, tokenizer.bos_token_id)])
-        tokenizer.backend_tokenizer.post_processor = frame  # pyright: ignore[reportAttributeAccessIssue]
+        backend: Any = tokenizer.backend_tokenizer
+        special = [(BOS, tokenizer.bos_token_id)]
+        backend.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=special)
+        backend.decoder = decoders.ByteLevel()
 
 
 def _selection(options: DataOptions, files: dict[Split, list[Path]], cut: bool) -> str:

@@ -135,9 +135,10 @@ class Causal(LanguageKind):
                 ids, mask = ids.to(session.device), mask.to(session.device)
                 generate: Any = session.model.generate
                 written = generate(ids, attention_mask=mask, pad_token_id=session.pad, **sampling.arguments())
-                decoded = tokenizer.batch_decode(written, skip_special_tokens=True)
+                new = tokenizer.batch_decode(written[:, ids.shape[1] :], skip_special_tokens=True)
                 for place, number in enumerate(batch):
-                    found[number] = decoded[place * sampling.samples : (place + 1) * sampling.samples]
+                    added = new[place * sampling.samples : (place + 1) * sampling.samples]
+                    found[number] = [texts[number] + text if texts[number] else text.lstrip() for text in added]
         return [GeneratedText(*pair) for pair in zip(texts, found, strict=True)]
 
     def description(self, config: PreTrainedConfig) -> str:

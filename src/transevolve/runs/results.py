@@ -45,6 +45,7 @@ class Result:
     yardstick: dict[str, Any] | None = None
     refit: bool = False
     start: str | None = None
+    self_training: dict[str, Any] | None = None
 
     @classmethod
     def gather(
