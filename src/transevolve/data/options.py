@@ -31,7 +31,8 @@ class DataOptions:
     path: str | None = setting(
         None,
         "A file (csv, tsv, jsonl, parquet; plain or gzip), or a folder with train, validation and test files; for"
-        " translation a folder with train.en, train.de and so on, plain or gzip.",
+        " translation a folder with train.en, train.de and so on, plain or gzip; for masked and causal any"
+        " folder of texts, .txt too.",
     )
     hub: str | None = setting(None, "A dataset on the Hugging Face hub, instead of a path; it is downloaded.")
     hub_config: str | None = setting(
@@ -66,7 +67,8 @@ class DataOptions:
     vocab_size: int | None = setting(None, "Largest size of a learned vocabulary.", Range(1, 2**24))
     max_length: int | None = setting(
         None,
-        "Tokens per text; longer texts are cut, and in translation not trained on. In listops, the length that every"
+        "Tokens per text; longer texts are cut, in language models into windows, and in translation not trained on."
+        " In listops, the length that every"
         " expression stays below.",
         Range(1, 2**24),
     )
