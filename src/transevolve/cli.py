@@ -31,9 +31,11 @@ from .core.errors import UserError, nearest, suggestion
 
 COMMANDS = {
     "train": "Train a model, evaluate it and write a run folder; the same command resumes after a stop.",
+    "pretrain": "Train a language model on texts without labels, to start other models from (`--model.start`).",
     "evaluate": "Reload the model of a run and score it.",
     "predict": "Predict labels for texts: arguments, a file, or standard input.",
     "translate": "Translate sentences: arguments, a file, or standard input.",
+    "generate": "Continue texts with a causal language model: arguments, a file, or standard input.",
     "average": "Average the last checkpoints of a run into a run of its own.",
     "explain": "Show what a classifier does with a text, depth by depth, on a page.",
     "report": "Compare runs on one page: curves, results, confusion, benchmarks.",

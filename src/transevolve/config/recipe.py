@@ -33,6 +33,10 @@ class SystemOptions:
     variant: Literal["randomFF-1", "randomFF-2", "fullFF-1", "fullFF-2"] | None = setting(
         None, "Variant of TransEvolve; fullFF-1 by default."
     )
+    start: str | None = setting(
+        None,
+        "A run, or a folder with a saved model, to start from: its tokenizer, sizes and encoder weights.",
+    )
     size: Literal["small", "base"] | None = setting(
         None, "The paper's small (width 256) or base (width 512); by default the rows of a text classifier decide."
     )
@@ -97,16 +101,25 @@ class TrainingOptions:
     compile: bool = setting(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass to save memory.")
     seed: int = setting(0, "Seed of initial weights, row order and dropout.", Range(0, 2**32 - 1))
+    mask_share: float = setting(
+        0.15, "Share of the tokens that a masked language model predicts.", Range(0, 1, above=True, below=True)
+    )
     select: str | None = setting(
         None,
         "Metric that selects the model on validation: accuracy, loss or macro_f1; in translation bleu, loss or"
-        " chrf; in regression mse, mae, r2, pearson, spearman or loss.",
+        " chrf; in language models loss, perplexity or accuracy; in regression mse, mae,"
+        " r2, pearson, spearman or loss.",
     )
     patience: int = setting(0, "Stop after this many validations without improvement; 0 never does.", COUNT)
     refit: bool | None = setting(
         None,
         "After validation, train a second time on all rows, those of validation too; by default where there are few"
         " rows and the number of epochs is left open.",
+    )
+    self_training: bool = setting(
+        False,
+        "After training, label the texts of data.unlabelled that the classifier is sure of, and train again with them;"
+        " the model that validates better is kept.",
     )
     yardstick: bool = setting(True, "Score a bag of words on the same rows, to compare with.")
     eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", COUNT)

@@ -11,7 +11,9 @@ from ..data import TextData
 from ..data.registry import TASKS, task_of
 from ..runs.folder import load_errors
 from .base import Kind
+from .causal import Causal
 from .classification import Classification
+from .masked import Masked
 from .regression import Regression
 from .translation import Translation
 
@@ -27,6 +29,8 @@ def register(kind: Kind) -> None:
 register(Classification())
 register(Translation())
 register(Regression())
+register(Masked())
+register(Causal())
 
 
 def kind_of(recipe: Recipe) -> Kind:

@@ -18,7 +18,7 @@ from ..peers import SYSTEMS
 OURS, MARIAN = "transevolve", "marian"
 TRANSLATES = "ForConditionalGeneration"
 LAYERS = {"num_blocks", "block_depth"}
-CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors"}
+CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors", "start"}
 NOT_MARIANS = {"embedding_dropout", "initializer_range", "position_scale", "pooling", "drop_unseen"}
 
 

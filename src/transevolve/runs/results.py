@@ -45,6 +45,8 @@ class Result:
     data: dict[str, Any]
     yardstick: dict[str, Any] | None = None
     refit: bool = False
+    start: str | None = None
+    self_training: dict[str, Any] | None = None
 
     @classmethod
     def gather(
@@ -90,6 +92,7 @@ class Result:
             data=data.report.as_dict(),
             yardstick=yardstick,
             refit=refit_seconds is not None,
+            start=recipe.model.start,
         )
 
 
@@ -123,7 +126,7 @@ def describe(recipe: Recipe) -> str:
 def result_rows(result: Result) -> list[list[str]]:
     """The summary, as cells of a table."""
     rows = [
-        ["system", result.system],
+        ["system", result.system if result.start is None else f"{result.system}, started from {result.start}"],
         ["parameters", f"{result.parameters:,} ({result.parameters_without_embedding:,} without the embedding)"],
         ["selected", f"step {result.best_step:,}, by {result.selected_by} on {result.selected_on}"],
         ["validation", _numbers(result.validation)],
