@@ -1,5 +1,6 @@
 """Texts in, lines out: what `predict` and `translate` share."""
 
+import io
 import json
 import os
 import sys
@@ -7,13 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from ..core.errors import UserError
 
 if TYPE_CHECKING:
     from ..inference import LoadedRun
 
+PAUSE = 0.05
 
 class Source(Protocol):
     """The options that say where texts come from."""
@@ -33,11 +35,12 @@ class PrintOptions(Source, Protocol):
 
 @dataclass(frozen=True)
 class Texts:
-    """(number, text) for each text, the name of their source in errors, and whether each is answered at once."""
+    """(number, text) for each text, the name of their source in errors, and the pause in it after which those that
+    have come are answered; None where nobody waits."""
 
     numbered: Iterator[tuple[int, str]]
     source: str
-    interactive: bool = False
+    pause: float | None = None
 
 
 def check_source(options: Source, what: str) -> None:
@@ -56,7 +59,15 @@ def open_texts(options: Source) -> Texts:
         return Texts(iter_texts(options.file, options.column), options.file)
     if sys.stdin is None:
         raise UserError("standard input is closed: give texts as arguments, or --file")
-    return Texts(iter_texts(sys.stdin.buffer), "standard input", sys.stdin.isatty())
+    return Texts(iter_texts(_own_input()), "standard input", PAUSE)
+
+
+def _own_input() -> BinaryIO:
+    """Standard input by a file object of our own, since a thread that waits for `sys.stdin` blocks Python's exit."""
+    try:
+        return open(os.dup(sys.stdin.fileno()), "rb")
+    except io.UnsupportedOperation:
+        return sys.stdin.buffer
 
 
 @contextmanager
@@ -70,16 +81,21 @@ def output() -> Iterator[None]:
 
 
 def print_predictions(model: "LoadedRun", options: PrintOptions, what: str, window: int, **more: Any) -> None:
-    """A line for each text, or a JSON object; in a file or pipe with progress on standard error."""
+    """A line for each text, or a JSON object, as soon as a window is full or standard input pauses.
+
+    Progress goes to standard error.
+    """
+    from ..inference.windows import windows
+
     texts = open_texts(options)
-    window = 1 if texts.interactive else window
-    started = time.perf_counter()
+    started, done = time.perf_counter(), 0
     with output():
-        for done, found in enumerate(model.stream(texts.numbered, texts.source, window, **more), start=1):
-            print(json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line())
-            if texts.interactive:
-                sys.stdout.flush()
-            elif done % window == 0:
+        for items in windows(texts.numbered, window, texts.pause):
+            for found in model.answer(items, texts.source, **more):
+                print(json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line())
+            sys.stdout.flush()
+            done += len(items)
+            if len(items) == window:
                 rate = done / max(time.perf_counter() - started, 1e-9)
                 print(f"{done:,} {what}, {rate:,.0f} per second", file=sys.stderr, flush=True)
     session = model.session

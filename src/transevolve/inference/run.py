@@ -1,6 +1,5 @@
 """A trained model in use: `load("run")`, then `predict`, `translate`, `stream` and `evaluate`."""
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +20,9 @@ from ..kinds.translation import TranslationPrediction, run_search
 from ..runs.averaging import last_checkpoints
 from ..runs.data_record import found_data, require_same_data
 from ..runs.folder import check_run, load_model, load_run_recipe, load_run_tokenizer
+from .windows import windows
 
-WINDOW, PATIENCE = 1024, 1.0
+WINDOW = 1024
 
 
 def load(
@@ -110,19 +110,13 @@ class LoadedRun:
     ) -> Iterator[Prediction]:
         """Predictions for (line number, text), in constant memory; `source` names the texts in errors.
 
-        Texts are read in windows, sorted by length inside; a window ends early when its texts arrive slowly.
+        Texts are read in windows, sorted by length inside.
         """
-        gathered: list[tuple[int, str]] = []
-        since = time.monotonic()
-        for item in texts:
-            gathered.append(item)
-            if len(gathered) >= window or time.monotonic() - since > PATIENCE:
-                yield from self._window(gathered, source, options)
-                gathered, since = [], time.monotonic()
-        if gathered:
-            yield from self._window(gathered, source, options)
+        for items in windows(texts, window):
+            yield from self.answer(items, source, **options)
 
-    def _window(self, items: list[tuple[int, str]], source: str, options: dict[str, Any]) -> Sequence[Prediction]:
+    def answer(self, items: Sequence[tuple[int, str]], source: str, **options: Any) -> Sequence[Prediction]:
+        """Predictions for a window of (line number, text)."""
         texts = [text for _, text in items]
         return self.kind.predict(self.session, texts, lambda i: f"{source}, line {items[i][0]}", **options)
 
