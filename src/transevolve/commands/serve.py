@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Literal
 
 from ..config.command_line import POSITIONAL
 from ..core.errors import UserError
@@ -33,6 +34,7 @@ class Options:
         timeout: Seconds to receive a request, and again to answer it.
         batch_tokens: Tokens of a batch.
         threads: Threads of the model; 0 is PyTorch's default.
+        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -48,6 +50,7 @@ class Options:
     timeout: float = 30.0
     batch_tokens: int = 8192
     threads: int = 0
+    precision: Literal["float32", "int8"] | None = None
 
 
 def run(options: Options) -> int:
@@ -73,7 +76,7 @@ def run(options: Options) -> int:
         wait=options.wait_ms / 1000,
     )
     token = _token(options)
-    model = load(options.run, batch_tokens=options.batch_tokens)
+    model = load(options.run, batch_tokens=options.batch_tokens, precision=options.precision)
     try:
         listening = bind(options.host, options.port)
     except OSError as error:

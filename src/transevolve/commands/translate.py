@@ -1,6 +1,7 @@
 """`transevolve translate`: beam search for each sentence, in order."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ..config.command_line import POSITIONAL
 from .streaming import check_source, print_predictions
@@ -24,6 +25,7 @@ class Options:
         n_best: Write this many translations of each sentence, best first, each on a line; empty where there are fewer.
         json: Write one JSON object per line: source, translations and scores.
         batch_tokens: Source tokens of a batch.
+        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -36,6 +38,7 @@ class Options:
     n_best: int = 1
     json: bool = False
     batch_tokens: int = 1024
+    precision: Literal["float32", "int8"] | None = None
 
 
 def run(options: Options) -> int:
@@ -43,7 +46,7 @@ def run(options: Options) -> int:
     from ..kinds.translation import run_search
 
     check_source(options, "sentences")
-    model = load(options.run, batch_tokens=options.batch_tokens)
+    model = load(options.run, batch_tokens=options.batch_tokens, precision=options.precision)
     model.require("translate")
     search = run_search(model.recipe, **{name: getattr(options, name) for name in SEARCH})
     print_predictions(model, options, "sentences", WINDOW, search=search)

@@ -16,7 +16,7 @@ from ..core.files import staging_folder
 from ..core.machine import describe_machine
 from ..inference import LoadedRun, load
 from ..runs.folder import load_model
-from ..runs.names import MANIFEST, RESULTS
+from ..runs.names import INT8_WEIGHTS, MANIFEST, RESULTS
 from ..runs.results import read_results
 from .card import UNKNOWN_LICENSE, model_card
 from .classifier import Logits, largest_difference, logits_of, require_equal
@@ -41,23 +41,29 @@ def export(
     run: Path, format: str, output: Path, rounds: int, overwrite: bool, license: str = UNKNOWN_LICENSE
 ) -> Exported:
     """Checks the run against its manifest once, then exports it."""
-    loaded = load(run, "cpu")
+    loaded = load(run, "cpu", precision="float32")
     if loaded.kind.graph_output is None and format != "hf":
         raise UserError(f"{run} is {loaded.kind.noun}, which {format} cannot hold; --format hf exports it")
+    if format == "hf" and (run / INT8_WEIGHTS).exists():
+        raise UserError(f"{run} is quantized, which transformers does not read: export the run it was made from")
+    check_output(run, output, overwrite)
+    with moved_into_place(output) as folder:
+        if format == "hf":
+            return _hugging_face(loaded, folder, output.name, license)
+        return _graph(loaded, format, folder, rounds)
+
+
+def check_output(run: Path, output: Path, overwrite: bool) -> None:
     if output.resolve() == run.resolve():
         raise UserError("--output is the run's own folder: choose another")
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is a file: choose a folder")
     if not overwrite and output.is_dir() and any(output.iterdir()):
         raise UserError(f"{output} is not empty: choose another --output, or add --overwrite")
-    with _moved_into_place(output) as folder:
-        if format == "hf":
-            return _hugging_face(loaded, folder, output.name, license)
-        return _graph(loaded, format, folder, rounds)
 
 
 @contextmanager
-def _moved_into_place(output: Path) -> Iterator[Path]:
+def moved_into_place(output: Path) -> Iterator[Path]:
     """A temporary folder whose files move to `output` unless an error is raised."""
     with staging_folder(output) as part:
         yield part

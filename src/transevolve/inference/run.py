@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -17,23 +17,43 @@ from ..kinds.base import Kind, Prediction, Score
 from ..kinds.registry import kind_of_model, read_config
 from ..kinds.session import Session
 from ..kinds.translation import TranslationPrediction, run_search
+from ..models.int8 import is_int8, quantize
 from ..runs.averaging import last_checkpoints
 from ..runs.data_record import found_data, require_same_data
 from ..runs.folder import check_run, load_model, load_run_recipe, load_run_tokenizer
 from .windows import windows
 
 WINDOW = 1024
+Precision = Literal["float32", "int8"]
 
 
 def load(
-    folder: str | Path, device: str | torch.device | None = None, *, batch_tokens: int | None = None
+    folder: str | Path,
+    device: str | torch.device | None = None,
+    *,
+    batch_tokens: int | None = None,
+    precision: Precision | None = None,
 ) -> "LoadedRun":
-    """The model of a run folder, checked against its manifest."""
+    """The model of a run folder, checked against its manifest.
+
+    Args:
+        folder: The run folder.
+        device: By default the first GPU, or the CPU; int8 runs on the CPU.
+        batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
+        precision: int8 quantizes linear layers, embeddings and the output; by default as the folder holds them.
+    """
     folder = Path(folder)
     check_run(folder)
     recipe = load_run_recipe(folder)
     kind = kind_of_model(recipe, read_config(folder))
-    model, tokenizer = load_model(folder, kind.auto_class), load_run_tokenizer(folder)
+    model = load_model(folder, kind.auto_class, keep_int8=precision != "float32")
+    if precision == "int8" and not is_int8(model):
+        quantize(model)
+    if is_int8(model):
+        if device is not None and torch.device(device).type != "cpu":
+            raise UserError(f"int8 runs on the CPU, not on {device}")
+        device = "cpu"
+    tokenizer = load_run_tokenizer(folder)
     return LoadedRun(folder, recipe, kind, _session(model, tokenizer, recipe, device, batch_tokens))
 
 
