@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from training_support import process
-from transevolve.inference.windows import windows
+from transevolve.core.windows import windows
 
 RUNS = Path(__file__).parent / "version_one"
 

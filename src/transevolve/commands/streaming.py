@@ -5,15 +5,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from ..core.errors import UserError
-
-if TYPE_CHECKING:
-    from ..inference import LoadedRun
 
 PAUSE = 0.05
 
@@ -31,6 +28,22 @@ class Source(Protocol):
 class PrintOptions(Source, Protocol):
     @property
     def json(self) -> bool: ...
+
+
+class Answer(Protocol):
+    def line(self) -> str: ...
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+class Model(Protocol):
+    """What answers a window of (line number, text)."""
+
+    @property
+    def truncated(self) -> int: ...
+    @property
+    def max_length(self) -> int: ...
+
+    answer: Callable[..., Sequence[Answer]]
 
 
 @dataclass(frozen=True)
@@ -80,12 +93,12 @@ def output() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def print_predictions(model: "LoadedRun", options: PrintOptions, what: str, window: int, **more: Any) -> None:
+def print_predictions(model: Model, options: PrintOptions, what: str, window: int, **more: Any) -> None:
     """A line for each text, or a JSON object, as soon as a window is full or standard input pauses.
 
     Progress goes to standard error.
     """
-    from ..inference.windows import windows
+    from ..core.windows import windows
 
     texts = open_texts(options)
     started, done = time.perf_counter(), 0
@@ -98,7 +111,6 @@ def print_predictions(model: "LoadedRun", options: PrintOptions, what: str, wind
             if len(items) == window:
                 rate = done / max(time.perf_counter() - started, 1e-9)
                 print(f"{done:,} {what}, {rate:,.0f} per second", file=sys.stderr, flush=True)
-    session = model.session
-    if session.truncated:
-        note = f"{session.truncated:,} {what} were longer than {session.max_length:,} tokens and were cut"
+    if model.truncated:
+        note = f"{model.truncated:,} {what} were longer than {model.max_length:,} tokens and were cut"
         print(note, file=sys.stderr)

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.machine import default_device
+from ..core.windows import windows
 from ..data import DataOptions, load_data
 from ..data.options import Split
 from ..kinds.base import Kind, Prediction, Score
@@ -21,7 +22,6 @@ from ..models.int8 import is_int8, quantize
 from ..runs.averaging import last_checkpoints
 from ..runs.data_record import found_data, require_same_data
 from ..runs.folder import check_run, load_model, load_run_recipe, load_run_tokenizer
-from .windows import windows
 
 WINDOW = 1024
 Precision = Literal["float32", "int8"]
@@ -111,6 +111,16 @@ class LoadedRun:
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
         return self.session.tokenizer
+
+    @property
+    def truncated(self) -> int:
+        """How many texts were cut so far."""
+        return self.session.truncated
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a text that the model reads."""
+        return self.session.max_length
 
     def __repr__(self) -> str:
         return f"LoadedRun({str(self.folder)!r}, {self.kind.name}, {self.session.device})"
