@@ -14,6 +14,7 @@ from ..core.errors import UserError
 
 PAUSE = 0.05
 
+
 class Source(Protocol):
     """The options that say where texts come from."""
 
@@ -64,7 +65,7 @@ def check_source(options: Source, what: str) -> None:
 
 
 def open_texts(options: Source) -> Texts:
-    from ..data import iter_texts
+    from ..data.stream import iter_texts
 
     if options.texts:
         return Texts(iter(list(enumerate(options.texts, start=1))), "arguments")

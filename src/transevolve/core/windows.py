@@ -61,9 +61,7 @@ def _put(events: "Queue[Event[T]]", event: Event[T], stopped: threading.Event) -
     return False
 
 
-def _gather(
-    events: "Queue[Event[T]]", size: int, pause: float, longest: float
-) -> tuple[list[T], BaseException | None]:
+def _gather(events: "Queue[Event[T]]", size: int, pause: float, longest: float) -> tuple[list[T], BaseException | None]:
     """The next window, and what ended the input, if it has ended. Waits without limit for the first item only."""
     window: list[T] = []
     until = None
