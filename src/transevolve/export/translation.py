@@ -106,9 +106,8 @@ def _step_difference(step: StepGraph, arguments: tuple, folder: Path) -> float:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore", FutureWarning)
         program = torch.export.load(folder / f"{DECODER}.pt2").module()
-        encoded = list(
-            torch.export.load(folder / f"{ENCODER}.pt2").module()(*sample(3, 9, step.embedding.num_embeddings))
-        )
+        source = torch.export.load(folder / f"{ENCODER}.pt2").module()
+        encoded = list(source(*sample(3, 9, step.embedding.num_embeddings)))
         other = step_sample(step, encoded, beams=2, length=5)
         difference = float((step(*other)[0] - program(*other)[0]).abs().max())
     require_near(difference, f"{DECODER}.pt2")

@@ -1,4 +1,4 @@
-"""Dynamic int8 on a CPU: weights as int8 with a scale per row, activations quantized as they come, by PyTorch's kernels.
+"""Dynamic int8 on a CPU: weights with a scale per row, activations quantized as they come, by PyTorch's kernels.
 
 Linear layers, embeddings and the output projection are quantized; norms, depths and biases stay as they are. A weight
 that is shared, as between embedding and output, stays shared. Random rotations are folded into one matrix first; they
