@@ -98,9 +98,7 @@ def test_unknown_paths_and_methods(client):
 def test_a_slow_client_is_refused_while_others_are_served(server, client):
     host, port = server[1].removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as slow:
-        slow.sendall(
-            b"POST /predict HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n{"
-        )
+        slow.sendall(b"POST /predict HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n{")
         assert client.post("/predict", json=TEXTS).status_code == 200
         slow.settimeout(60)
         assert slow.recv(4096).startswith(b"HTTP/1.1 408")

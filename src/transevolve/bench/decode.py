@@ -155,8 +155,7 @@ def _rows(results: Results, options: DecodeOptions) -> list[Row]:
         results.find(spec.text, options.new_tokens, way)
         or Row(spec.text, spec.backend, spec.size, options.new_tokens, options.batch, way=way, commit=commit())
         for spec, way in pairs
-        if not (way in ("uncached", "int8") and spec.text == MARIAN)
-        and not (way in ENGINES and spec.text != MARIAN)
+        if not (way in ("uncached", "int8") and spec.text == MARIAN) and not (way in ENGINES and spec.text != MARIAN)
     ]
 
 
