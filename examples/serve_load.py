@@ -115,10 +115,8 @@ def main() -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / f"{options.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     shown = {**record, "failures": len(measured["failures"])}
-    rows = [
-        f"| {name} | {value:,.1f} |" if isinstance(value, float) else f"| {name} | {value} |"
-        for name, value in shown.items()
-    ]
+    cells = {name: f"{value:,.1f}" if isinstance(value, float) else value for name, value in shown.items()}
+    rows = [f"| {name} | {value} |" for name, value in cells.items()]
     text = "\n".join(["# The server under load", "", "| what | value |", "| --- | --- |", *rows, ""])
     (options.output / f"{options.name}.md").write_text(text, encoding="utf-8")
     print(text)
