@@ -16,7 +16,7 @@ from ..evolution.attention import EvolvedAttention
 from ..evolution.block import DecoderBlock, DecoderDepth, normalize_without_affine
 from ..evolution.feedforward import RotationLinear
 from ..evolution.initial import merge_heads, split_heads
-from ..models.embedding import sinusoidal_positions
+from ..models.embedding import add_positions
 from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
 
 MOST_BEAMS = 16
@@ -115,7 +115,7 @@ class StepGraph(nn.Module):
     def forward(
         self, tokens: Tensor, position: Tensor, visible: Tensor, source: list[Tensor], past: list[Tensor]
     ) -> tuple[Tensor, ...]:
-        x = self.embedding(tokens) + sinusoidal_positions(position, self.width)
+        x = add_positions(self.embedding(tokens), position, self.embedding.position_scale)
         present: list[Tensor] = []
         rest = iter(past)
         for b, block in enumerate(self.blocks):

@@ -72,12 +72,17 @@ class Int8Linear(Rows):
 
 
 class Int8Embedding(Rows):
-    """`nn.Embedding`, times a factor."""
+    """`nn.Embedding`, or `TokenEmbedding` without its dropout."""
 
-    def __init__(self, weight: Tensor, factor: float):
-        super().__init__(weight)
-        self.num_embeddings, self.embedding_dim = weight.shape
-        self.factor = factor
+    seen: Tensor | None
+
+    def __init__(self, embedding: nn.Embedding):
+        super().__init__(embedding.weight)
+        self.num_embeddings, self.embedding_dim = embedding.weight.shape
+        own = isinstance(embedding, TokenEmbedding)
+        self.factor = math.sqrt(self.embedding_dim) if own else 1.0
+        self.position_scale = embedding.position_scale if own else 1.0
+        self.register_buffer("seen", embedding.seen if own else None)
 
     def forward(self, input: Tensor) -> Tensor:
         return self.weight[input].float() * (self.scale[input] * self.factor)[..., None]
@@ -107,9 +112,7 @@ def _int8(module: nn.Module) -> Rows | None:
     if isinstance(module, RotationLinear):
         return Int8Linear(module.weight().mT, module.bias)
     if type(module) in EMBEDDING:
-        module = cast(nn.Embedding, module)
-        factor = math.sqrt(module.embedding_dim) if isinstance(module, TokenEmbedding) else 1.0
-        return Int8Embedding(module.weight, factor)
+        return Int8Embedding(cast(nn.Embedding, module))
     return None
 
 
