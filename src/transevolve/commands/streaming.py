@@ -43,8 +43,8 @@ class Model(Protocol):
     def truncated(self) -> int: ...
     @property
     def max_length(self) -> int: ...
-
-    answer: Callable[..., Sequence[Answer]]
+    @property
+    def answer(self) -> Callable[..., Sequence[Answer]]: ...
 
 
 @dataclass(frozen=True)
