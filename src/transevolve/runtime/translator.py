@@ -52,7 +52,7 @@ class OnnxTranslator:
         self.batch_tokens, self.truncated = batch_tokens, 0
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.encode_special_tokens = True
-        self.tokenizer.no_truncation()
+        self.tokenizer.enable_truncation(self.max_length)
         self.tokenizer.no_padding()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads or int(os.environ.get("OMP_NUM_THREADS", 0))
@@ -87,15 +87,11 @@ class OnnxTranslator:
         return [OnnxTranslation(text, own, search.n_best) for text, own in zip(texts, decoded, strict=True)]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids; those beyond the model's limit are cut, its end token kept. Nothing for a text without tokens."""
-        special, rows = len(self.tokenizer.encode("").ids), []
-        for encoding in self.tokenizer.encode_batch_fast(list(texts)):
-            ids = encoding.ids
-            if len(ids) > self.max_length:
-                self.truncated += 1
-                ids = [*ids[: self.max_length - special], *ids[len(ids) - special :]]
-            rows.append(ids if len(ids) > special else [])
-        return rows
+        """Token ids, as many as the model reads; none for a text without tokens."""
+        special = len(self.tokenizer.encode("").ids)
+        found = self.tokenizer.encode_batch_fast(list(texts))
+        self.truncated += sum(bool(encoding.overflowing) for encoding in found)
+        return [encoding.ids if len(encoding.ids) > special else [] for encoding in found]
 
     def translate_ids(self, sources: Sequence[Sequence[int]], search: Search) -> list[list[Hypothesis]]:
         """The hypotheses of each source; none for an empty one."""
