@@ -24,6 +24,7 @@ from .translator import MOST_BEAMS, SourceGraph, StepGraph, prepared, step_sampl
 ENCODER, DECODER, FACTS = "encoder", "decoder", "translator.json"
 SENTENCES, TOKENS = 8, (3, 7, 12, 20)
 TOLERANCE = 1e-3
+TEXTS = ["A text.", "Ein Satz, 12 Wörter [PAD]!"]
 
 
 def write_translator(run: LoadedRun, folder: Path, format: str, int8: bool, rounds: int) -> tuple[float, list[Timing]]:
@@ -119,6 +120,9 @@ def _compare_searches(run: LoadedRun, folder: Path, int8: bool, rounds: int) -> 
     from ..runtime.translator import OnnxTranslator
 
     translator = OnnxTranslator(folder, threads=torch.get_num_threads())
+    expected = [row.tolist() for row in run.session.encode(TEXTS, lambda i: TEXTS[i]).rows()]
+    if translator.encode(TEXTS) != expected:
+        raise UserError("the tokenizer of this run works only in transformers: export it with --format hf")
     search = run_search(run.recipe, beam=min(run.recipe.training.beams, MOST_BEAMS), extra_length=10)
     same = translator.search(extra_length=10)
     worst, timings = 0.0, []
