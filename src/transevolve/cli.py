@@ -40,6 +40,8 @@ COMMANDS = {
     "explain": "Show what a classifier does with a text, depth by depth, on a page.",
     "report": "Compare runs on one page: curves, results, confusion, benchmarks.",
     "export": "Export the model of a run to ONNX, a torch program or a Hugging Face folder.",
+    "quantize": "Make an int8 model of a run, for predict, translate, evaluate and serve.",
+    "serve": "Serve a model over HTTP: JSON in and out, batched, with a page to try it.",
     "recipes": "List the bundled recipes, or print one.",
     "sweep": "Train one recipe over variants, systems, settings and seeds, and tabulate the results.",
     "bench speed": "Measure the speed of systems side by side, interleaved.",

@@ -1,18 +1,18 @@
 """Texts in, lines out: what `predict` and `translate` share."""
 
+import io
 import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from ..core.errors import UserError
 
-if TYPE_CHECKING:
-    from ..inference import LoadedRun
+PAUSE = 0.05
 
 
 class Source(Protocol):
@@ -31,13 +31,30 @@ class PrintOptions(Source, Protocol):
     def json(self) -> bool: ...
 
 
+class Answer(Protocol):
+    def line(self) -> str: ...
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+class Model(Protocol):
+    """What answers a window of (line number, text)."""
+
+    @property
+    def truncated(self) -> int: ...
+    @property
+    def max_length(self) -> int: ...
+    @property
+    def answer(self) -> Callable[..., Sequence[Answer]]: ...
+
+
 @dataclass(frozen=True)
 class Texts:
-    """(number, text) for each text, the name of their source in errors, and whether each is answered at once."""
+    """(number, text) for each text, the name of their source in errors, and the pause in it after which those that
+    have come are answered; None where nobody waits."""
 
     numbered: Iterator[tuple[int, str]]
     source: str
-    interactive: bool = False
+    pause: float | None = None
 
 
 def check_source(options: Source, what: str) -> None:
@@ -48,7 +65,7 @@ def check_source(options: Source, what: str) -> None:
 
 
 def open_texts(options: Source) -> Texts:
-    from ..data import iter_texts
+    from ..data.stream import iter_texts
 
     if options.texts:
         return Texts(iter(list(enumerate(options.texts, start=1))), "arguments")
@@ -56,7 +73,15 @@ def open_texts(options: Source) -> Texts:
         return Texts(iter_texts(options.file, options.column), options.file)
     if sys.stdin is None:
         raise UserError("standard input is closed: give texts as arguments, or --file")
-    return Texts(iter_texts(sys.stdin.buffer), "standard input", sys.stdin.isatty())
+    return Texts(iter_texts(_own_input()), "standard input", PAUSE)
+
+
+def _own_input() -> BinaryIO:
+    """Standard input by a file object of our own, since a thread that waits for `sys.stdin` blocks Python's exit."""
+    try:
+        return open(os.dup(sys.stdin.fileno()), "rb")
+    except io.UnsupportedOperation:
+        return sys.stdin.buffer
 
 
 @contextmanager
@@ -69,20 +94,24 @@ def output() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def print_predictions(model: "LoadedRun", options: PrintOptions, what: str, window: int, **more: Any) -> None:
-    """A line for each text, or a JSON object; in a file or pipe with progress on standard error."""
+def print_predictions(model: Model, options: PrintOptions, what: str, window: int, **more: Any) -> None:
+    """A line for each text, or a JSON object, as soon as a window is full or standard input pauses.
+
+    Progress goes to standard error.
+    """
+    from ..core.windows import windows
+
     texts = open_texts(options)
-    window = 1 if texts.interactive else window
-    started = time.perf_counter()
+    started, done = time.perf_counter(), 0
     with output():
-        for done, found in enumerate(model.stream(texts.numbered, texts.source, window, **more), start=1):
-            print(json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line())
-            if texts.interactive:
-                sys.stdout.flush()
-            elif done % window == 0:
+        for items in windows(texts.numbered, window, texts.pause):
+            for found in model.answer(items, texts.source, **more):
+                print(json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line())
+            sys.stdout.flush()
+            done += len(items)
+            if len(items) == window:
                 rate = done / max(time.perf_counter() - started, 1e-9)
                 print(f"{done:,} {what}, {rate:,.0f} per second", file=sys.stderr, flush=True)
-    session = model.session
-    if session.truncated:
-        note = f"{session.truncated:,} {what} were longer than {session.max_length:,} tokens and were cut"
+    if model.truncated:
+        note = f"{model.truncated:,} {what} were longer than {model.max_length:,} tokens and were cut"
         print(note, file=sys.stderr)

@@ -1,10 +1,9 @@
 """A trained model in use: `load("run")`, then `predict`, `translate`, `stream` and `evaluate`."""
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -12,28 +11,49 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.machine import default_device
+from ..core.windows import windows
 from ..data import DataOptions, load_data
 from ..data.options import Split
 from ..kinds.base import Kind, Prediction, Score
 from ..kinds.registry import kind_of_model, read_config
 from ..kinds.session import Session
 from ..kinds.translation import TranslationPrediction, run_search
+from ..models.int8 import is_int8, quantize
 from ..runs.averaging import last_checkpoints
 from ..runs.data_record import found_data, require_same_data
 from ..runs.folder import check_run, load_model, load_run_recipe, load_run_tokenizer
 
-WINDOW, PATIENCE = 1024, 1.0
+WINDOW = 1024
+Precision = Literal["float32", "int8"]
 
 
 def load(
-    folder: str | Path, device: str | torch.device | None = None, *, batch_tokens: int | None = None
+    folder: str | Path,
+    device: str | torch.device | None = None,
+    *,
+    batch_tokens: int | None = None,
+    precision: Precision | None = None,
 ) -> "LoadedRun":
-    """The model of a run folder, checked against its manifest."""
+    """The model of a run folder, checked against its manifest.
+
+    Args:
+        folder: The run folder.
+        device: By default the first GPU, or the CPU; int8 runs on the CPU.
+        batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
+        precision: int8 quantizes linear layers, embeddings and the output; by default as the folder holds them.
+    """
     folder = Path(folder)
     check_run(folder)
     recipe = load_run_recipe(folder)
     kind = kind_of_model(recipe, read_config(folder))
-    model, tokenizer = load_model(folder, kind.auto_class), load_run_tokenizer(folder)
+    model = load_model(folder, kind.auto_class, keep_int8=precision != "float32")
+    if precision == "int8" and not is_int8(model):
+        quantize(model)
+    if is_int8(model):
+        if device is not None and torch.device(device).type != "cpu":
+            raise UserError(f"int8 runs on the CPU, not on {device}")
+        device = "cpu"
+    tokenizer = load_run_tokenizer(folder)
     return LoadedRun(folder, recipe, kind, _session(model, tokenizer, recipe, device, batch_tokens))
 
 
@@ -92,6 +112,16 @@ class LoadedRun:
     def tokenizer(self) -> PreTrainedTokenizerFast:
         return self.session.tokenizer
 
+    @property
+    def truncated(self) -> int:
+        """How many texts were cut so far."""
+        return self.session.truncated
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a text that the model reads."""
+        return self.session.max_length
+
     def __repr__(self) -> str:
         return f"LoadedRun({str(self.folder)!r}, {self.kind.name}, {self.session.device})"
 
@@ -110,19 +140,13 @@ class LoadedRun:
     ) -> Iterator[Prediction]:
         """Predictions for (line number, text), in constant memory; `source` names the texts in errors.
 
-        Texts are read in windows, sorted by length inside; a window ends early when its texts arrive slowly.
+        Texts are read in windows, sorted by length inside.
         """
-        gathered: list[tuple[int, str]] = []
-        since = time.monotonic()
-        for item in texts:
-            gathered.append(item)
-            if len(gathered) >= window or time.monotonic() - since > PATIENCE:
-                yield from self._window(gathered, source, options)
-                gathered, since = [], time.monotonic()
-        if gathered:
-            yield from self._window(gathered, source, options)
+        for items in windows(texts, window):
+            yield from self.answer(items, source, **options)
 
-    def _window(self, items: list[tuple[int, str]], source: str, options: dict[str, Any]) -> Sequence[Prediction]:
+    def answer(self, items: Sequence[tuple[int, str]], source: str, **options: Any) -> Sequence[Prediction]:
+        """Predictions for a window of (line number, text)."""
         texts = [text for _, text in items]
         return self.kind.predict(self.session, texts, lambda i: f"{source}, line {items[i][0]}", **options)
 
