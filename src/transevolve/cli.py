@@ -33,6 +33,7 @@ COMMANDS = {
     "evaluate": "Reload the model of a run and score it.",
     "predict": "Predict labels for texts: arguments, a file, or standard input.",
     "translate": "Translate sentences: arguments, a file, or standard input.",
+    "embed": "Write a vector for each text of a file.",
     "average": "Average the last checkpoints of a run into a run of its own.",
     "explain": "Show what a classifier does with a text, depth by depth, on a page.",
     "report": "Compare runs on one page: curves, results, confusion, benchmarks.",

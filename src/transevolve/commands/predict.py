@@ -20,6 +20,7 @@ class Options:
         json: Write one JSON object per line: text, label, probability, and the probabilities of all labels; in
             regression text and value.
         batch_tokens: Tokens of a batch.
+        device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -28,13 +29,14 @@ class Options:
     column: str | None = None
     json: bool = False
     batch_tokens: int = 8192
+    device: str | None = None
 
 
 def run(options: Options) -> int:
     from ..inference import load
 
     check_source(options, "texts")
-    model = load(options.run, batch_tokens=options.batch_tokens)
+    model = load(options.run, options.device, batch_tokens=options.batch_tokens)
     model.require("predict")
     print_predictions(model, options, "texts", WINDOW)
     return 0

@@ -26,6 +26,7 @@ class Options:
     Args:
         recipe: A recipe file, or the name of a bundled recipe (`transevolve recipes` lists them).
         output: Folder of the run.
+        device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 
     recipe: str | None = field(default=None, metadata=POSITIONAL)
@@ -33,6 +34,7 @@ class Options:
     model: Model = field(default_factory=dict)
     training: Training = field(default_factory=dict)
     output: str | None = None
+    device: str | None = None
 
     def overrides(self) -> dict[str, Any]:
         sections = {"data": self.data, "model": self.model, "training": self.training}
@@ -54,12 +56,14 @@ class Options:
 
 def run(options: Options) -> int:
     recipe = options.load()
+    from ..core.devices import computing_on
     from ..core.tables import show
     from ..runs.results import result_rows
     from ..training.train import Interrupted, train
 
     try:
-        result = train(recipe, options.command())
+        with computing_on(options.device):
+            result = train(recipe, options.command())
     except Interrupted as stopped:
         print(f"transevolve: stopped: {stopped}", file=sys.stderr)
         return 130

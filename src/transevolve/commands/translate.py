@@ -24,6 +24,7 @@ class Options:
         n_best: Write this many translations of each sentence, best first, each on a line; empty where there are fewer.
         json: Write one JSON object per line: source, translations and scores.
         batch_tokens: Source tokens of a batch.
+        device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -36,6 +37,7 @@ class Options:
     n_best: int = 1
     json: bool = False
     batch_tokens: int = 1024
+    device: str | None = None
 
 
 def run(options: Options) -> int:
@@ -43,7 +45,7 @@ def run(options: Options) -> int:
     from ..kinds.translation import run_search
 
     check_source(options, "sentences")
-    model = load(options.run, batch_tokens=options.batch_tokens)
+    model = load(options.run, options.device, batch_tokens=options.batch_tokens)
     model.require("translate")
     search = run_search(model.recipe, **{name: getattr(options, name) for name in SEARCH})
     print_predictions(model, options, "sentences", WINDOW, search=search)
