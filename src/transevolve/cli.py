@@ -5,6 +5,7 @@ Only the module of the command that runs is imported.
 """
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -48,6 +49,8 @@ COMMANDS = {
 }
 GROUPS = {"bench": "Measure systems side by side: speed, decode, memory."}
 COMPLETION = "--install-completion"
+IN_WORDS = {"STR": "TEXT", "INT": "NUMBER", "FLOAT": "NUMBER", "CHOICE": "NAME"}
+METAVARS = re.compile(r"\b(STR|INT|FLOAT|CHOICE)\b")
 END, TRUTH = "--", ("true", "false", "yes", "no", "null")
 
 
@@ -175,7 +178,8 @@ def columns(console: Any, options: Any, entries: list[HelpEntry]) -> tuple[Colum
 
     def name(entry: HelpEntry) -> str:
         shown = entry.display_labels_with_metavar
-        return shown[0] if "." in shown[0] else " ".join(shown)
+        label = shown[0] if "." in shown[0] else " ".join(shown)
+        return METAVARS.sub(lambda kind: IN_WORDS[kind[0]], label)
 
     about = ColumnSpec(renderer=DescriptionRenderer(), overflow="fold")
     return ColumnSpec(renderer=name, style="cyclopts.name", no_wrap=True), about

@@ -3,13 +3,14 @@
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.errors import UserError
+from ..core.messages import say
+from ..core.progress import Bar, watched
 
 if TYPE_CHECKING:
     from ..inference import LoadedRun
@@ -69,19 +70,29 @@ def output() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _progress(model: "LoadedRun", options: Source, what: str, texts: Texts) -> AbstractContextManager[Bar | None]:
+    """A bar for a file or a pipe; what is typed or given as arguments needs none."""
+    from ..data import iter_texts
+
+    if options.texts or texts.interactive:
+        return nullcontext()
+    # Counting takes far less time than predicting.
+    total = sum(1 for _ in iter_texts(options.file, options.column)) if options.file and watched() else None
+    return model.progress(what, total, what)
+
+
 def print_predictions(model: "LoadedRun", options: PrintOptions, what: str, window: int, **more: Any) -> None:
-    """A line for each text, or a JSON object; in a file or pipe with progress on standard error."""
+    """A line for each text, or a JSON object, with progress on standard error."""
     texts = open_texts(options)
-    window = 1 if texts.interactive else window
-    started = time.perf_counter()
-    with output():
-        for done, found in enumerate(model.stream(texts.numbered, texts.source, window, **more), start=1):
-            print(json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line())
+    if texts.interactive:
+        say(f"reading {what} from standard input, one per line; Ctrl-D ends, --help shows other sources")
+        window = 1
+    with output(), _progress(model, options, what, texts) as bar:
+        for found in model.stream(texts.numbered, texts.source, window, **more):
+            line = json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line()
+            print(line) if bar is None else bar.print(line)
             if texts.interactive:
                 sys.stdout.flush()
-            elif done % window == 0:
-                rate = done / max(time.perf_counter() - started, 1e-9)
-                print(f"{done:,} {what}, {rate:,.0f} per second", file=sys.stderr, flush=True)
     session = model.session
     if session.truncated:
         note = f"{session.truncated:,} {what} were longer than {session.max_length:,} tokens and were cut"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..core.cache import default_cache
 from ..core.errors import UserError
 from ..core.files import write_atomically
 from .columns import TEXT_NAMES, recognised
-from .listops import default_cache
 from .options import SPLITS
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ class DataOptions:
 
     task: str = setting(
         "files",
-        "files (your own texts and classes), regression (texts and numbers), translation, listops, agnews, imdb or"
-        " imdb-char. With a source and a target, or their languages, files means translation.",
+        "files (your own texts and classes), regression (texts and numbers), translation, listops, docstrings, agnews,"
+        " imdb or imdb-char. With a source and a target, or their languages, files means translation.",
     )
     path: str | None = setting(
         None,
