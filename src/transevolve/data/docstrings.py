@@ -35,14 +35,12 @@ LIBRARIES = {
     "numpy": ("numpy", "np."),
     "pandas": ("pandas",),
     "python": ("python",),
-    "scipy": ("scipy",),
     "sklearn": ("sklearn", "scikit"),
     "torch": ("torch",),
-    "transformers": ("transformers", "hugging"),
 }
 DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 SKIPPED = {"tests", "test", "testing", "site-packages", "dist-packages", "idlelib", "lib2to3"}
-MOST_SENTENCES, LARGEST_FILE = 1500, 400_000
+MOST_SENTENCES, LARGEST_FILE = 2000, 400_000
 WORDS = range(6, 41)
 STRING = re.compile(r'"""(.*?)"""', re.DOTALL)
 BEFORE_DOCSTRING = re.compile(r"\s*[rRuU]?")

@@ -48,6 +48,7 @@ def load(
         vocab_size=len(ours),
         max_length=high,
         seed=options.seed,
+        settings={"min_length": low, "max_length": high, **{f"{split}_rows": count for split, count in rows.items()}},
     )
     datasets = {}
     for split in SPLITS:

@@ -56,9 +56,9 @@ class TextTask:
         source = self._source(options)
         parts, names = self._parts(source, options, labels, splits, learn=tokenizer is None)
         max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
-        described = "as saved with the model"
+        described, size = "as saved with the model", None
         if tokenizer is None:
-            size = options.vocab_size or (self.vocab_size if kind in LEARNED else None)
+            size = options.vocab_size or (self.vocab_size if kind in LEARNED and options.vocab is None else None)
             tokenizer, described = build_tokenizer(kind, parts["train"].rows.texts, max_length, options.vocab, size)
         report = DataReport(
             task=options.task,
@@ -68,6 +68,7 @@ class TextTask:
             max_length=max_length,
             seed=options.seed,
             columns=source.columns,
+            settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size},
         )
         encoded = {}
         for split in SPLITS:

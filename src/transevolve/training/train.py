@@ -40,6 +40,7 @@ from .claim import require_own_folder
 from .hf_arguments import check_packages, check_training, training_arguments
 from .memory import parts_within
 from .processes import decided_by_main, join_processes
+from .resolved import fill_in
 from .resume import Resumption, find_resumption
 from .trainer import EvolveTrainer, sharded_modules
 
@@ -71,8 +72,6 @@ def train(recipe: Recipe, command: str) -> Result:
             return finished
         with state.main_process_first():
             data = load_data(recipe.data)
-        for role, name in data.report.columns.items():
-            setattr(recipe.data, role, name)
         if state.is_main_process:
             say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
             ignored = unused(recipe.model)
@@ -148,6 +147,7 @@ class Run:
         set_seed(self.training.seed)
         model = self.kind.build(self.recipe, self.data)
         batches = self.batches(model)
+        self.filled = fill_in(self.recipe, self.data, model, batches)
         checkpoints = self.folder / CHECKPOINTS
         better = self.kind.metrics[self.metric]
         arguments = training_arguments(
@@ -198,7 +198,7 @@ class Run:
         if self.training.patience:
             found.append(EarlyStoppingCallback(self.training.patience))
         if self.state.is_main_process:
-            record = DataRecord.of(self.recipe.data).as_json()
+            record = DataRecord.of(self.recipe.data, self.filled).as_json()
             found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
             found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
             if self.training.tensorboard:
