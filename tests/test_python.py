@@ -154,6 +154,16 @@ def test_every_command_that_computes_takes_a_device(command, run, folder, capsys
     assert "no device 'cuda:77' here" in capsys.readouterr().err
 
 
+def test_a_plan_counts_what_training_does(run, folder, capsys):
+    small = [f"--model.{name}={value}" for name, value in SMALL.items() if name != "epochs"]
+    assert main(["plan", "--data.path", str(folder / "my.csv"), "--training.epochs=3", *small]) == 0
+    shown = capsys.readouterr().out
+    assert "train 72, validation 8" in shown
+    assert f"{sum(weight.numel() for weight in run.model.parameters()):,}" in shown
+    for row in ("tokens per epoch", "tokens/s on", "(h:mm:ss)", "GB"):
+        assert row in shown
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run(notebook, tmp_path, monkeypatch):

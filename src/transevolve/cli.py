@@ -31,6 +31,7 @@ from .core.errors import UserError, nearest, suggestion
 
 COMMANDS = {
     "train": "Train a model, evaluate it and write a run folder; the same command resumes after a stop.",
+    "plan": "Estimate the steps, time and memory of a training on this machine.",
     "evaluate": "Reload the model of a run and score it.",
     "predict": "Predict labels for texts: arguments, a file, or standard input.",
     "translate": "Translate sentences: arguments, a file, or standard input.",
