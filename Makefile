@@ -11,8 +11,17 @@ venv: .venv/ready
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e . --group dev
 	touch $@
 
+DEMO := demo/runs/system=transevolve-seed0
+
 demo: venv
 	$(BIN)/transevolve sweep sweeps/demo --output demo
+	$(BIN)/transevolve predict $(DEMO) \
+		"Draw a line plot with markers." \
+		"Fit the estimator on the training data and labels." \
+		"Compute the gradient of a tensor on the GPU."
+	$(BIN)/transevolve explain $(DEMO) "Fit the estimator on the training data and labels." --output demo/explain.html
+	$(BIN)/transevolve report demo --output demo/report.html
+	@echo "open demo/explain.html and demo/report.html; the model is in $(DEMO)"
 
 test: venv
 	$(BIN)/python -m pytest -n auto

@@ -22,6 +22,7 @@ class Options:
             regression text and value.
         batch_tokens: Tokens of a batch.
         precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
+        device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -31,13 +32,14 @@ class Options:
     json: bool = False
     batch_tokens: int = 8192
     precision: Literal["float32", "int8"] | None = None
+    device: str | None = None
 
 
 def run(options: Options) -> int:
     from ..inference import load
 
     check_source(options, "texts")
-    model = load(options.run, batch_tokens=options.batch_tokens, precision=options.precision)
+    model = load(options.run, options.device, batch_tokens=options.batch_tokens, precision=options.precision)
     model.require("predict")
     print_predictions(model, options, "texts", WINDOW)
     return 0

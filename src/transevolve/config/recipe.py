@@ -148,4 +148,3 @@ class Recipe:
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     output: str | None = setting(None, "Folder of the run.")
-    decided: list[str] | None = setting(None, "The settings that were left open, and follow from the data.")

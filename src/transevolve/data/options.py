@@ -25,7 +25,7 @@ class DataOptions:
     task: str = setting(
         "files",
         "files (your own texts and classes), regression (texts and numbers), masked or causal (texts without labels),"
-        " translation, listops, agnews, imdb or imdb-char. With a source and a target, or their languages,"
+        " translation, listops, docstrings, agnews, imdb or imdb-char. With a source and a target, or their languages,"
         " files means translation.",
     )
     path: str | None = setting(

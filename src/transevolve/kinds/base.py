@@ -84,6 +84,10 @@ class Prediction:
         """The prediction as `predict --json` prints it."""
         raise NotImplementedError
 
+    def row(self) -> dict[str, Any]:
+        """The prediction as a row of a table: a column for each key."""
+        return self.as_dict()
+
 
 class Kind(ABC):
     """A kind of task.

@@ -14,6 +14,7 @@ from ..core.errors import UserError
 from ..data import DataOptions, TextData
 from ..data.batching import RowStore
 from ..data.options import changed
+from ..data.registry import TASKS
 from .bag_start import decided_for_texts, start_from_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
@@ -78,8 +79,8 @@ class EncoderKind(Kind):
             if columns:
                 raise UserError("--text and --label name columns of --file: add --file")
             return None
-        if trained.task == "listops":
-            raise UserError("listops is generated and has no columns to read from --file; use --split")
+        if "test" not in TASKS[trained.task].uses:
+            raise UserError(f"{trained.task} is generated and has no columns to read from --file; use --split")
         kept = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
         return Path(file).name, replace(DataOptions(**kept), test=file, **columns)
 

@@ -80,15 +80,15 @@ def resolve(recipe: Recipe) -> Kind:
     return kind
 
 
-def decide(kind: Kind, recipe: Recipe, data: TextData) -> None:
-    """Fills in what is still open and follows from the data; `recipe.decided` lists it."""
+def decide(kind: Kind, recipe: Recipe, data: TextData) -> list[str]:
+    """Fills in what is still open and follows from the data; returns the keys it set."""
     decided = []
     for key, value in kind.decide(recipe, data).items():
         options, name = _setting(recipe, key)
         if getattr(options, name) is None:
             setattr(options, name, value)
             decided.append(key)
-    recipe.decided = sorted(decided)
+    return decided
 
 
 def _setting(recipe: Recipe, key: str) -> tuple[Any, str]:

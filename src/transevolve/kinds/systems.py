@@ -65,7 +65,7 @@ def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTraine
                 raise UserError("model.settings are of other systems: TransEvolve's are keys such as model.dropout")
             return build_transevolve(head, options.variant or "fullFF-1", size, **{**facts, **settings})
         layers = settings.get("num_blocks", 1) * settings.get("block_depth", 6)
-        used = {name: settings[name] for name in _used(options.system) & settings.keys() - LAYERS}
+        used = {name: settings[name] for name in shared_settings(options.system) & settings.keys() - LAYERS}
         if options.system == MARIAN:
             return build_marian(size, **facts, **used, num_hidden_layers=layers)
         more = {"num_hidden_layers": layers, "system_settings": options.settings}
@@ -80,13 +80,13 @@ def unused(options: ModelOptions) -> list[str]:
         return []
     used = {
         *CHOICES - {"variant", "settings"},
-        *_used(options.system),
+        *shared_settings(options.system),
         *({"settings"} if options.system != MARIAN else ()),
     }
     return [f"model.{name}" for name, value in asdict(options).items() if value is not None and name not in used]
 
 
-def _used(system: str) -> set[str]:
+def shared_settings(system: str) -> set[str]:
     """The settings that a system other than TransEvolve shares with it."""
     shared = {f.name for f in fields(PeerSettings)} | LAYERS
     return shared - NOT_MARIANS if system == MARIAN else shared

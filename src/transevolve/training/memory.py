@@ -19,8 +19,8 @@ from transformers import (
     PreTrainedConfig,
 )
 
+from ..core.devices import default_device
 from ..core.errors import UserError
-from ..core.machine import default_device
 from ..core.peak_memory import ALLOCATOR, parse_bytes, peak_memory
 from ..data.batching import Batches
 

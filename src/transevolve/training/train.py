@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -42,6 +43,7 @@ from .hf_arguments import check_packages, check_training, training_arguments
 from .memory import parts_within
 from .precision import choose_precision
 from .processes import decided_by_main, join_processes
+from .resolved import fill_in
 from .resume import Resumption, find_resumption
 from .self_training import check_self_training, guessed_texts, with_guesses
 from .trainer import EvolveTrainer, sharded_modules
@@ -80,9 +82,7 @@ def train(recipe: Recipe, command: str) -> Result:
         with state.main_process_first():
             data = load_data(recipe.data, tokenizer=tokenizer)
         kind.check(recipe, data)
-        for role, name in data.report.columns.items():
-            setattr(recipe.data, role, name)
-        decide(kind, recipe, data)
+        decided = decide(kind, recipe, data)
         if state.is_main_process:
             say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
             if asked == "auto":
@@ -90,7 +90,7 @@ def train(recipe: Recipe, command: str) -> Result:
             ignored = unused(recipe.model)
             if ignored:
                 say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
-        return Run(recipe, folder, data, state, stop, kind).result(command)
+        return Run(recipe, folder, data, state, stop, kind, decided).result(command)
 
 
 def _take(folder: Path, recipe: Recipe, held: ExitStack) -> None:
@@ -109,6 +109,7 @@ class Run:
     state: PartialState
     stop: StopOnSignal
     kind: Kind
+    decided: Sequence[str] = ()
     validates: bool = True
 
     def __post_init__(self):
@@ -240,6 +241,7 @@ class Run:
         set_seed(self.training.seed)
         model = self.kind.build(self.recipe, self.data)
         batches = self.batches(model)
+        self.filled = [*self.decided, *fill_in(self.recipe, self.data, model, batches)]
         checkpoints = self.folder / CHECKPOINTS
         better = self.kind.metrics[self.metric]
         arguments = training_arguments(
@@ -297,7 +299,7 @@ class Run:
             found.append(EarlyStoppingCallback(self.training.patience))
         if self.state.is_main_process:
             if self.validates:
-                record = DataRecord.of(self.recipe.data).as_json()
+                record = DataRecord.of(self.recipe.data, self.filled).as_json()
                 found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
             found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
             if self.training.tensorboard:
