@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
-from .data import DataReport, TextData
+from .data import DataReport, SplitFacts, TextData
 from .files import file_source
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
+from .pair_tokenizers import pair_tokenizer, single_texts
 from .parts import Part, cut_description, cut_validation, encode_part, sampled
 from .rows import Rows
 from .sources import Source
@@ -16,10 +18,13 @@ from .splitting import cut_rows
 from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 BERT_VOCAB_SIZE = 30522
 LEARNED = ("wordpiece", *SUBWORDS)
 USES = frozenset(
-    {"path", "hub", "hub_config", "text", "label", "validation", "test"}
+    {"path", "hub", "hub_config", "text", "label", "validation", "test", "long"}
     | {"tokenizer", "vocab", "vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"}
 )
 
@@ -59,7 +64,13 @@ class TextTask:
         described = "as saved with the model"
         if tokenizer is None:
             size = options.vocab_size or (self.vocab_size if kind in LEARNED else None)
-            tokenizer, described = build_tokenizer(kind, parts["train"].rows.texts, max_length, options.vocab, size)
+            texts = single_texts(parts["train"].rows.texts, source.pairs)
+            tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size)
+            if source.pairs:
+                pair_tokenizer(tokenizer)
+        windows = options.long == "window"
+        if windows and source.pairs:
+            raise UserError("data.long window reads single texts, not pairs: remove it, or raise data.max_length")
         report = DataReport(
             task=options.task,
             selection=_selection(source, options),
@@ -73,9 +84,14 @@ class TextTask:
         for split in SPLITS:
             part = parts.pop(split, None)
             if part is not None and split in splits:
-                encoded[split], report.splits[split] = encode_part(part, self.targets, names, tokenizer, max_length)
+                encoded[split], report.splits[split] = self.encode(part, names, tokenizer, max_length, windows)
         train, validation, test = (encoded.get(split) for split in SPLITS)
         return TextData(train, validation, test, names, tokenizer, report)
+
+    def encode(
+        self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool
+    ) -> tuple["Dataset", SplitFacts]:
+        return encode_part(part, self.targets, names, tokenizer, max_length, windows)
 
     def _source(self, options: DataOptions) -> Source:
         if options.path is not None and options.hub is not None:

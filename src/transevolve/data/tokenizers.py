@@ -15,7 +15,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from ..core.errors import UserError
 from .lines import numbered_lines, open_bytes, stripped
-from .options import SUBWORDS
+from .options import SUBWORDS, TOKENIZERS
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 BOS, EOS = "[BOS]", "[EOS]"
@@ -28,7 +28,11 @@ OPERATORS = ("MIN", "MAX", "MED", "SM")
 def build_tokenizer(
     kind: str, texts: Sequence[str], max_length: int, vocab: str | None = None, vocab_size: int | None = None
 ) -> tuple[PreTrainedTokenizerFast, str]:
-    """A tokenizer by name, and its description; `texts` are those of the training split."""
+    """A tokenizer by name, or from a file or folder, and its description; `texts` are those of the training split."""
+    if kind not in TOKENIZERS:
+        from .saved_tokenizers import load_saved_tokenizer
+
+        return load_saved_tokenizer(kind, max_length), f"from {kind}"
     if kind == "wordpiece" and vocab is not None:
         return wordpiece_from_vocab(vocab, max_length), f"word pieces from {vocab}"
     if kind == "wordpiece":

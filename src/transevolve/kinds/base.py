@@ -54,6 +54,10 @@ class Score:
         """Writes pictures and texts that belong to the score."""
         return []
 
+    def notes(self) -> list[str]:
+        """What a user should know of the score."""
+        return []
+
     def compare(self, other: "Score", names: tuple[str, str]) -> tuple[dict[str, Any], Table]:
         """A test of whether two models differ on the same rows."""
         raise UserError(f"{names[0]} cannot be compared with {names[1]}: --against is for translation")
@@ -126,6 +130,10 @@ class Kind(ABC):
         """What a user should know before training starts."""
         return []
 
+    def baseline(self, data: TextData) -> dict[str, dict[str, float]]:
+        """By split, the metrics of the best answer that ignores the texts; empty if there is none."""
+        return {}
+
     def facts(self, data: TextData) -> dict[str, Any]:
         """Fields of the model's configuration, besides those of the tokenizer and the names of the outputs."""
         return {}
@@ -136,7 +144,7 @@ class Kind(ABC):
             self.head, recipe.model, data.tokenizer, data.report.max_length, data.labels, **self.facts(data)
         )
 
-    def loss(self, recipe: Recipe) -> LossFunction | None:
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
         """`loss(outputs, labels, num_items_in_batch)`; None if the model computes its own."""
         return None
 

@@ -9,35 +9,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from transformers import AutoModelForSequenceClassification, PreTrainedConfig
 
+from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..data import DataOptions
+from ..data import DataOptions, TextData
 from ..data.batching import RowStore
+from ..data.long_texts import averaged, encode_windows
+from ..data.notes import text_notes
 from ..data.options import changed
+from ..data.wide_rows import joined
 from .base import Kind, Prediction, Score, Where
 from .session import Session
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-READING = ("task", "text", "label", "max_length")
+READING = ("task", "text", "label", "label_separator", "max_length", "long")
 
 
-class EncoderKind(Kind):
-    """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`)."""
+class LabelledKind(Kind):
+    """Texts of a file with their labels, which name the model's outputs."""
 
-    head = "ForSequenceClassification"
-    auto_class = AutoModelForSequenceClassification
-    pipeline_tag = "text-classification"
     evaluation_options = frozenset({"file", "text", "label"})
     graph_output = "logits"
-
-    @abstractmethod
-    def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> Score:
-        """The score of outputs (rows x outputs) against the labels of the data."""
-
-    @abstractmethod
-    def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> Prediction:
-        """The prediction that a row of outputs stands for."""
 
     def labels(self, config: PreTrainedConfig) -> list[str]:
         names = config.id2label or {}
@@ -57,13 +50,79 @@ class EncoderKind(Kind):
         kept = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
         return Path(file).name, replace(DataOptions(**kept), test=file, **columns)
 
-    def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
-        config = session.model.config
-        outputs = session.outputs(RowStore(rows), self.collator(session), lambda logits: self.graph(logits, config))
-        return self.assess(outputs, np.asarray(rows["labels"][:]), config)
+    def notes(self, recipe: Recipe, data: TextData) -> list[str]:
+        return text_notes(data.report)
 
-    def predict(self, session: Session, texts: Sequence[str], where: Where, **options: Any) -> list[Prediction]:
+
+class EncoderKind(LabelledKind):
+    """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`)."""
+
+    head = "ForSequenceClassification"
+    auto_class = AutoModelForSequenceClassification
+    pipeline_tag = "text-classification"
+
+    @abstractmethod
+    def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> Score:
+        """The score of outputs (rows x outputs) against the labels of the data."""
+
+    @abstractmethod
+    def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> Prediction:
+        """The prediction that a row of outputs stands for."""
+
+    def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
+        return self.assess(*self.row_outputs(session, rows), session.model.config)
+
+    def row_outputs(self, session: Session, rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
+        """Outputs and label of each row; the outputs of a row in windows are averaged."""
+        labels, owners = labels_and_owners(rows)
+        return averaged(self._outputs(session, RowStore(rows)), owners), labels
+
+    def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray | None:
+        """What a model that ignores the text would best answer, by the labels of train; None if that is not known."""
+        return None
+
+    def baseline_settings(self, labels: np.ndarray) -> dict[str, Any]:
+        """Fields of a model's configuration that `assess` reads, for such a model."""
+        return {}
+
+    def baseline(self, data: TextData) -> dict[str, dict[str, float]]:
+        assert data.train is not None
+        labels = labels_and_owners(data.train)[0]
+        answer = self.constant_output(labels, len(data.labels))
+        if answer is None:
+            return {}
+        config, found = PreTrainedConfig(id2label=dict(enumerate(data.labels))), {}
+        config.update(self.baseline_settings(labels))
+        for split in ("validation", "test"):
+            rows = data.split(split)
+            if rows is not None:
+                truth = labels_and_owners(rows)[0]
+                found[split] = self.assess(np.tile(answer, (len(truth), 1)), truth, config).metrics
+        return found
+
+    def predict(
+        self, session: Session, texts: Sequence[str | Sequence[str]], where: Where, **options: Any
+    ) -> list[Prediction]:
+        """A pair of texts is a sequence of two, or one text with a tab between them."""
+        single = [text if isinstance(text, str) else joined(text) for text in texts]
+        owners = None
+        if session.recipe.data.long == "window":
+            encoded, owners = encode_windows(session.tokenizer, single, session.max_length, where)
+        else:
+            encoded = session.encode(single, where)
+        outputs = averaged(self._outputs(session, RowStore({"input_ids": encoded.rows()})), owners)
         config = session.model.config
-        rows = RowStore({"input_ids": session.encode(texts, where).rows()})
-        outputs = session.outputs(rows, self.collator(session), lambda logits: self.graph(logits, config))
-        return [self.prediction(text, output, config) for text, output in zip(texts, outputs, strict=True)]
+        return [self.prediction(text, output, config) for text, output in zip(single, outputs, strict=True)]
+
+    def _outputs(self, session: Session, rows: RowStore) -> np.ndarray:
+        config = session.model.config
+        return session.outputs(rows, self.collator(session), lambda logits: self.graph(logits, config))
+
+
+def labels_and_owners(rows: "Dataset") -> tuple[np.ndarray, np.ndarray | None]:
+    """The label of each text, and the text of each row where rows are windows of texts."""
+    labels = np.asarray(rows["labels"][:])
+    if "row" not in rows.column_names:
+        return labels, None
+    owners = np.asarray(rows["row"][:])
+    return labels[np.unique(owners, return_index=True)[1]], owners

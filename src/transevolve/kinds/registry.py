@@ -11,7 +11,9 @@ from ..data.registry import TASKS, task_of
 from ..runs.folder import load_errors
 from .base import Kind
 from .classification import Classification
+from .multilabel import MultiLabel
 from .regression import Regression
+from .tokens import Tokens
 from .translation import Translation
 
 KINDS: dict[str, Kind] = {}
@@ -26,6 +28,8 @@ def register(kind: Kind) -> None:
 register(Classification())
 register(Translation())
 register(Regression())
+register(MultiLabel())
+register(Tokens())
 
 
 def kind_of(recipe: Recipe) -> Kind:

@@ -133,7 +133,7 @@ class Translation(Kind):
             return []
         return [f"validation in training decodes {limit:,} of {rows:,} sentences (training.eval_sentences)"]
 
-    def loss(self, recipe: Recipe) -> LossFunction | None:
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
         """The paper's loss for models that would compute another; TransEvolve's is the paper's."""
         if recipe.model.system == OURS:
             return None

@@ -20,8 +20,26 @@ def sinusoidal_positions(
     return torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype)
 
 
+class Segments(nn.Embedding):
+    """A vector for each part of a text that separators divide, added to the tokens of the part."""
+
+    def __init__(self, count: int, hidden_size: int, separator: int):
+        super().__init__(count, hidden_size)
+        self.separator = separator
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
+
+    def forward(self, input: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
+        """A separator belongs to the part that it ends."""
+        ends = (input == self.separator).long()
+        return super().forward((ends.cumsum(1) - ends).clamp(max=self.num_embeddings - 1))
+
+
 class TokenEmbedding(nn.Embedding):
     """Embeddings scaled to unit variance; in training, some of their entries dropped."""
+
+    segments: Segments | None = None
 
     def __init__(self, vocab_size: int, hidden_size: int, dropout: float):
         super().__init__(vocab_size, hidden_size)
@@ -31,7 +49,16 @@ class TokenEmbedding(nn.Embedding):
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
 
     def forward(self, input: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
-        return self.dropout(super().forward(input) * math.sqrt(self.embedding_dim))
+        x = super().forward(input)
+        if self.segments is not None:
+            x = x + self.segments(input)
+        return self.dropout(x * math.sqrt(self.embedding_dim))
+
+    def add_segments(self, count: int, separator: int | None) -> None:
+        if count > 1:
+            if separator is None:
+                raise ValueError(f"type_vocab_size={count} needs sep_token_id, the token that ends a segment")
+            self.segments = Segments(count, self.embedding_dim, separator)
 
 
 def add_positions(x: Float[Tensor, "batch n d"], start: int = 0) -> Float[Tensor, "batch n d"]:

@@ -15,7 +15,7 @@ from ..evolution.stack import EvolvedEncoder
 from .base import TextModel, as_tuple, reset_norm
 from .cache import TransEvolveCache
 from .config import TransEvolveConfig
-from .embedding import TokenEmbedding
+from .embedding import Segments, TokenEmbedding
 from .inputs import embed, padding_mask
 
 
@@ -46,7 +46,7 @@ class TransEvolvePreTrainedModel(TextModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (EvolvedAttention, GlorotLinear, RotationLinear, TokenEmbedding)):
+        if isinstance(module, (EvolvedAttention, GlorotLinear, RotationLinear, TokenEmbedding, Segments)):
             module.reset_parameters()
             if self.config.initializer_range is not None:
                 for weight in learned_matrices(module):
@@ -69,6 +69,7 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
         super().__init__(config)
         config = self.config
         self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
+        self.embedding.add_segments(config.type_vocab_size, config.sep_token_id)
         self.encoder = EvolvedEncoder.from_options(BlockOptions.of(config, config.block_depth), config.num_blocks)
         self.post_init()
 

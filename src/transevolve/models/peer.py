@@ -11,9 +11,10 @@ from ..evolution.feedforward import GlorotLinear
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
 from .base import TextModel, as_tuple, reset_norm
-from .embedding import TokenEmbedding
+from .embedding import Segments, TokenEmbedding
 from .heads.classification import PoolingHead, SequenceClassification
 from .heads.masked import MaskedLanguageModel
+from .heads.tokens import TokenClassification
 from .inputs import embed, padding_mask
 from .peer_config import PeerConfig
 
@@ -29,13 +30,14 @@ class PeerPreTrainedModel(TextModel):
         config.validate()
         super().__init__(config)
         self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
+        self.embedding.add_segments(config.type_vocab_size, config.sep_token_id)
         self.encoder = PeerEncoder.from_settings(
             config.system, config, config.num_hidden_layers, config.max_position_embeddings, config.system_settings
         )
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding)):
+        if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding, Segments)):
             module.reset_parameters()
         reset_norm(module)
         self.init_output(module)
@@ -83,6 +85,13 @@ class PeerForSequenceClassification(SequenceClassification, PeerPreTrainedModel)
     def __init__(self, config: PeerConfig):
         super().__init__(config)
         self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.resolved_eps)
+        self.post_init()
+
+
+class PeerForTokenClassification(TokenClassification, PeerPreTrainedModel):
+    def __init__(self, config: PeerConfig):
+        super().__init__(config)
+        self.head = GlorotLinear(config.hidden_size, config.num_labels or 1)
         self.post_init()
 
 

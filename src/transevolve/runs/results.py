@@ -1,6 +1,6 @@
 """The result of a training, with everything a reader needs to judge it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ class Result:
 
     Args:
         epochs: Validation metrics each time they were taken, with step, epoch and seconds trained.
+        baseline: By split, the metrics of the best answer that ignores the texts.
         selected_on: The split that chose the model; `test` was scored once, afterwards.
     """
 
@@ -39,6 +40,7 @@ class Result:
     command: str
     machine: dict[str, str]
     data: dict[str, Any]
+    baseline: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @classmethod
     def gather(
@@ -52,6 +54,7 @@ class Result:
         validation: dict[str, float],
         test: dict[str, float] | None,
         machine: dict[str, str],
+        baseline: dict[str, dict[str, float]],
     ) -> "Result":
         evaluations = [
             {key.removeprefix("eval_"): value for key, value in row.items()}
@@ -80,6 +83,7 @@ class Result:
             command=command,
             machine=machine,
             data=data.report.as_dict(),
+            baseline=baseline,
         )
 
 
@@ -113,14 +117,16 @@ def result_rows(result: Result) -> list[list[str]]:
         ["system", result.system],
         ["parameters", f"{result.parameters:,} ({result.parameters_without_embedding:,} without the embedding)"],
         ["selected", f"step {result.best_step:,}, by {result.selected_by} on {result.selected_on}"],
-        ["validation", _numbers(result.validation)],
+        ["validation", numbers(result.validation)],
     ]
     if result.test is not None:
-        rows.append(["test", _numbers(result.test)])
+        rows.append(["test", numbers(result.test)])
+    for split, metrics in result.baseline.items():
+        rows.append([f"baseline, {split}", numbers(metrics)])
     rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s per epoch"])
     rows.append(["speed", f"{result.tokens_per_second:,.0f} tokens/s"])
     return rows
 
 
-def _numbers(metrics: dict[str, float]) -> str:
+def numbers(metrics: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())

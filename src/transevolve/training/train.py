@@ -29,7 +29,7 @@ from ..runs.lock import locked
 from ..runs.metrics_file import MetricsFile
 from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, RESULTS, TENSORBOARD
 from ..runs.plots import write_curves
-from ..runs.results import Result, machine_facts, read_results
+from ..runs.results import Result, machine_facts, numbers, read_results
 from ..runs.storage import check_manifest
 from .callbacks.metrics import ClaimFolder, RecordMetrics
 from .callbacks.progress import ShowProgress
@@ -74,7 +74,7 @@ def train(recipe: Recipe, command: str) -> Result:
         for role, name in data.report.columns.items():
             setattr(recipe.data, role, name)
         if state.is_main_process:
-            say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
+            say("\n".join([*data.report.lines(), *kind.notes(recipe, data), *baseline_lines(kind.baseline(data))]))
             ignored = unused(recipe.model)
             if ignored:
                 say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
@@ -130,15 +130,19 @@ class Run:
         self.state.wait_for_everyone()
         model: PreTrainedModel = load_model(self.folder, self.kind.auto_class)
         model.to(self.state.device)  # pyright: ignore[reportArgumentType]
-        again = self.score(model, "validation", final=False).metrics
-        self.check_reloaded(again, best_step, metrics)
-        validation = again if self.kind.scored_alike else self.score(model, "validation", final=True).metrics
-        test = None if self.data.test is None else self.score(model, "test", final=True).metrics
+        again = self.score(model, "validation", final=False)
+        self.check_reloaded(again.metrics, best_step, metrics)
+        scored = again if self.kind.scored_alike else self.score(model, "validation", final=True)
+        tested = None if self.data.test is None else self.score(model, "test", final=True)
+        validation, test = scored.metrics, tested and tested.metrics
         for split, scores in (("validation", validation), ("test", test or {})):
             require_finite(scores, f"the selected model on {split}")
         rows = metrics.rows()
-        result = Result.gather(self.recipe, command, self.data, model, rows, best_step, validation, test, self.facts)
+        scores = (best_step, validation, test, self.facts, self.kind.baseline(self.data))
+        result = Result.gather(self.recipe, command, self.data, model, rows, *scores)
         if self.state.is_main_process:
+            for note in (tested or scored).notes():
+                say(note)
             write_curves(self.folder / CURVES, rows, f"{result.task}, {result.system}")
             write_atomically(self.folder / RESULTS, json.dumps(asdict(result), indent=1) + "\n")
         return result
@@ -170,7 +174,7 @@ class Run:
             tokenizer=self.data.tokenizer,
             collate=self.kind.collator(self.session(model)),
             score=lambda model: self.score(model, "validation", final=False).metrics,
-            loss=self.kind.loss(self.recipe),
+            loss=self.kind.loss(self.recipe, self.data),
             callbacks=callbacks,
         )
         try:
@@ -239,6 +243,14 @@ class Run:
                 f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} read back from"
                 f" {self.folder}: what was saved is not what was trained"
             )
+
+
+def baseline_lines(baseline: dict[str, dict[str, float]]) -> list[str]:
+    """The scores of the best answer that ignores the texts, before training."""
+    return [
+        f"the best answer that ignores the texts scores on {split}: {numbers(found)}"
+        for split, found in baseline.items()
+    ]
 
 
 def require_finite(scores: dict[str, float], what: str) -> None:
