@@ -23,7 +23,7 @@ class Source(Protocol):
     @property
     def file(self) -> str | None: ...
     @property
-    def column(self) -> str | None: ...
+    def column(self) -> list[str] | str | None: ...
 
 
 class PrintOptions(Source, Protocol):
@@ -47,13 +47,14 @@ def check_source(options: Source, what: str) -> None:
         raise UserError("--column names a column of --file, which is not given")
 
 
-def open_texts(options: Source) -> Texts:
+def open_texts(options: Source, columns: list[str] | str | None = None) -> Texts:
+    """`columns` are those of the training table, for a model of pairs."""
     from ..data import iter_texts
 
     if options.texts:
         return Texts(iter(list(enumerate(options.texts, start=1))), "arguments")
     if options.file:
-        return Texts(iter_texts(options.file, options.column), options.file)
+        return Texts(iter_texts(options.file, options.column or columns), options.file)
     if sys.stdin is None:
         raise UserError("standard input is closed: give texts as arguments, or --file")
     return Texts(iter_texts(sys.stdin.buffer), "standard input", sys.stdin.isatty())
@@ -71,7 +72,8 @@ def output() -> Iterator[None]:
 
 def print_predictions(model: "LoadedRun", options: PrintOptions, what: str, window: int, **more: Any) -> None:
     """A line for each text, or a JSON object; in a file or pipe with progress on standard error."""
-    texts = open_texts(options)
+    trained = model.recipe.data.text
+    texts = open_texts(options, trained if isinstance(trained, list) else None)
     window = 1 if texts.interactive else window
     started = time.perf_counter()
     with output():

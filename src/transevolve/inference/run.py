@@ -95,8 +95,8 @@ class LoadedRun:
     def __repr__(self) -> str:
         return f"LoadedRun({str(self.folder)!r}, {self.kind.name}, {self.session.device})"
 
-    def predict(self, texts: Iterable[str], **options: Any) -> list[Prediction]:
-        """A prediction for each text, in order."""
+    def predict(self, texts: Iterable[Any], **options: Any) -> list[Prediction]:
+        """A prediction for each text, in order; a pair of texts is a sequence of two."""
         return list(self.stream(enumerate(texts, start=1), "text", **options))
 
     def translate(self, texts: Iterable[str], **search: Any) -> list[TranslationPrediction]:
@@ -106,13 +106,13 @@ class LoadedRun:
         return [prediction for prediction in found if isinstance(prediction, TranslationPrediction)]
 
     def stream(
-        self, texts: Iterable[tuple[int, str]], source: str, window: int = WINDOW, **options: Any
+        self, texts: Iterable[tuple[int, Any]], source: str, window: int = WINDOW, **options: Any
     ) -> Iterator[Prediction]:
         """Predictions for (line number, text), in constant memory; `source` names the texts in errors.
 
         Texts are read in windows, sorted by length inside; a window ends early when its texts arrive slowly.
         """
-        gathered: list[tuple[int, str]] = []
+        gathered: list[tuple[int, Any]] = []
         since = time.monotonic()
         for item in texts:
             gathered.append(item)
@@ -122,7 +122,7 @@ class LoadedRun:
         if gathered:
             yield from self._window(gathered, source, options)
 
-    def _window(self, items: list[tuple[int, str]], source: str, options: dict[str, Any]) -> Sequence[Prediction]:
+    def _window(self, items: list[tuple[int, Any]], source: str, options: dict[str, Any]) -> Sequence[Prediction]:
         texts = [text for _, text in items]
         return self.kind.predict(self.session, texts, lambda i: f"{source}, line {items[i][0]}", **options)
 
