@@ -24,7 +24,7 @@ NAMES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tokens")
     data = write_conll(folder / "names.conll")
-    assert train(f"--data.path={data}", f"--output={folder / 'run'}", *TINY, "--training.epochs=4") == 0
+    assert train(f"--data.path={data}", f"--output={folder / 'run'}", *TINY, "--training.epochs=6") == 0
     return folder / "run"
 
 
@@ -129,16 +129,12 @@ def test_conll_fields_comments_and_documents(tmp_path):
         (write_tagged, "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "line 5: 2 'tokens' and 1 'tags'"),
         (write_tagged, "a.jsonl", '{"tokens": "a b", "tags": ["O"]}', "line 5: 'tokens' holds a str, not a list"),
         (write_tagged, "a.jsonl", '{"tokens": ["a", ""], "tags": ["O", "O"]}', "line 5: item 2 of 'tokens' is empty"),
-        (write_tagged, "a.jsonl", '{"tokens": ["a"], "tags": ["B-"]}', None),
     ],
 )
 def test_bad_input_is_named(write, name, line, message, tmp_path, capsys):
     data = replace_line(write(tmp_path / name, rows=12), 5, line)
-    code = train(
-        "--data.task=tokens", f"--data.path={data}", f"--output={tmp_path / 'run'}", *TINY, "--training.max_steps=1"
-    )
-    assert code == (2 if message else 0)
-    assert (message or "") in capsys.readouterr().err
+    assert train("--data.task=tokens", f"--data.path={data}", f"--output={tmp_path / 'run'}", *TINY) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_an_unknown_tag_at_evaluation_is_named(run, tmp_path, capsys):

@@ -34,7 +34,6 @@ class TaggedSource:
         path = self.names[split]
         if table_format(path) is None:
             rows = _rows(path, "line", conll_sentences(path))
-            self.columns = self.columns or {"text": "first column", "label": "last column"}
         else:
             table = open_table(path)
             words, tags = _columns(table, self.options)

@@ -122,7 +122,7 @@ class TextTask:
         if labels is not None:
             names, known = list(labels), "the model"
         else:
-            found = self.targets.learn(rows["train"], source.columns["label"])
+            found = self.targets.learn(rows["train"], source.columns.get("label"))
             names, known = (list(self.labels), f"the task {options.task!r}") if self.labels else (found, "train")
         parts: dict[Split, Part] = {}
         for split, part in rows.items():

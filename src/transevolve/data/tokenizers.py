@@ -22,6 +22,8 @@ BOS, EOS = "[BOS]", "[EOS]"
 SUBWORD_SPECIAL = (PAD, BOS, EOS, UNK)
 FIRST_BYTE = 2
 DEFAULT_VOCAB_SIZE = 16000
+# Scripts without spaces, such as Thai, write a sentence as one word.
+BERT_LONGEST_WORD, LONGEST_WORD = 100, 1000
 OPERATORS = ("MIN", "MAX", "MED", "SM")
 
 
@@ -81,7 +83,7 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
         show_progress=False,
     )
     learner.train_from_iterator(texts, trainer)
-    return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length)
+    return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length, LONGEST_WORD)
 
 
 def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
@@ -189,8 +191,11 @@ def _read_vocab(path: str | Path) -> dict[str, int]:
     return vocab
 
 
-def _wordpiece(vocab: dict[str, int], lowercase: bool, max_length: int) -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=UNK))
+def _wordpiece(
+    vocab: dict[str, int], lowercase: bool, max_length: int, longest: int = BERT_LONGEST_WORD
+) -> PreTrainedTokenizerFast:
+    """A word of more than `longest` characters is unknown."""
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=UNK, max_input_chars_per_word=longest))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix="##")

@@ -16,6 +16,7 @@ from ..data.batching import RowStore
 from ..data.long_texts import averaged, encode_windows
 from ..data.notes import text_notes
 from ..data.options import changed
+from ..data.registry import task_of
 from ..data.wide_rows import joined
 from .base import Kind, Prediction, Score, Where
 from .session import Session
@@ -47,7 +48,7 @@ class LabelledKind(Kind):
             return None
         if trained.task == "listops":
             raise UserError("listops is generated and has no columns to read from --file; use --split")
-        kept = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
+        kept = {name: getattr(trained, name) for name in changed(trained) & {*READING}} | {"task": task_of(trained)}
         return Path(file).name, replace(DataOptions(**kept), test=file, **columns)
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
