@@ -1,6 +1,7 @@
 """Several labels per text: from file to prediction, thresholds, and what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from kinds_support import TOPICS, labelled_sets, replace_line, write_separated, 
 from training_support import TINY, result, train
 from transevolve.cli import main
 from transevolve.data import DataOptions, load_data
+from transevolve.data.detect import detected_task
 from transevolve.data.labelsets import LabelSets
 from transevolve.inference import load
 from transevolve.metrics.multilabel import best_thresholds, label_set_scores
@@ -83,7 +85,8 @@ def test_columns_of_0_and_1_on_another_system(tmp_path):
 def test_lists_in_jsonl_need_no_separator(tmp_path):
     rows = [json.dumps({"text": text, "labels": topics}) for text, topics in labelled_sets(30)]
     (tmp_path / "a.jsonl").write_text("\n".join(rows) + "\n")
-    data = load_data(DataOptions(task="multilabel", path=str(tmp_path / "a.jsonl")))
+    options = DataOptions(path=str(tmp_path / "a.jsonl"))
+    data = load_data(replace(options, task=detected_task(options)))
     assert data.labels == sorted(TOPICS)
     assert data.train is not None
     assert set(map(len, data.train["labels"][:])) == {3}

@@ -71,7 +71,7 @@ def test_it_is_exported_and_reported(run, tmp_path):
 
 def test_another_system_learns_from_jsonl(tmp_path):
     data = write_tagged(tmp_path / "names.jsonl", rows=60)
-    flags = ["--data.task=tokens", f"--data.path={data}", f"--output={tmp_path / 'run'}", "--training.epochs=2"]
+    flags = [f"--data.path={data}", f"--output={tmp_path / 'run'}", "--training.epochs=2"]
     assert train(*flags, *TINY, "--model.system=transformer") == 0
     assert result(tmp_path / "run")["validation"]["accuracy"] > 0.6
 

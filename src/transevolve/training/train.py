@@ -18,6 +18,7 @@ from ..core.files import clear_when_full, write_atomically
 from ..core.messages import say
 from ..data import TextData, load_data
 from ..data.batching import Batches, RowStore
+from ..data.detect import detected_task
 from ..data.options import Split
 from ..kinds.base import Kind, Score
 from ..kinds.registry import resolve
@@ -52,6 +53,7 @@ class Interrupted(Exception):
 
 def train(recipe: Recipe, command: str) -> Result:
     """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
+    recipe.data.task = detected_task(recipe.data)
     kind = resolve(recipe)
     check_training(recipe.training)
     check_packages(recipe.training)
