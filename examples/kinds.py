@@ -12,24 +12,8 @@ TOPICS = {
     "health": ["doctor", "virus", "sleep", "vaccine", "heart", "clinic"],
 }
 FILLER = ["the", "a", "of", "and", "to", "in", "it", "was", "for", "on", "with", "that", "this", "from", "they"]
-FIRST = [
-    "Anna",
-    "Bob",
-    "Carla",
-    "David",
-    "Elena",
-    "Frank",
-    "Greta",
-    "Hugo",
-    "Irene",
-    "Jonas",
-    "Karin",
-    "Luis",
-    "Maria",
-    "Nils",
-    "Olga",
-    "Paul",
-]
+FIRST = ["Anna", "Bob", "Carla", "David", "Elena", "Frank", "Greta", "Hugo", "Irene", "Jonas", "Karin", "Luis"]
+FIRST += ["Maria", "Nils", "Olga", "Paul"]
 LAST = ["Smith", "Jones", "Meyer", "Rossi", "Novak", "Silva", "Dubois", "Larsen", "Costa", "Weber", "Moreau", "Keller"]
 PLACES = ["Paris", "Rome", "Oslo", "New York", "Bonn", "Lima", "San Marino", "Cairo", "Tokyo", "Hong Kong"]
 FIRMS = ["Acme", "Globex", "Initech", "Umbrella", "Hooli", "Stark"]
