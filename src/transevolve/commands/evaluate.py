@@ -21,8 +21,8 @@ class Options:
         run: Folder of a trained model.
         split: Which split to score.
         file: A labelled file to score instead: csv, tsv, jsonl or parquet, with the columns of the training file.
-        text: Column of the texts in that file, if it differs from the training file's.
-        label: Column of the labels in that file, if it differs from the training file's.
+        text: Column of the texts in that file, or two for pairs, if they differ from the training file's.
+        label: Column or columns of the labels in that file, likewise.
         source: Sentences to translate and score instead, one per line; with --reference.
         reference: Their translations, one per line.
         against: Another run that translates: both are compared by paired bootstrap.
@@ -38,8 +38,8 @@ class Options:
     run: str = field(metadata=POSITIONAL)
     split: Literal["train", "validation", "test"] = "test"
     file: str | None = None
-    text: str | None = None
-    label: str | None = None
+    text: list[str] | str | None = None
+    label: list[str] | str | None = None
     source: str | None = None
     reference: str | None = None
     against: str | None = None

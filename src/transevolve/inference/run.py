@@ -131,7 +131,7 @@ class LoadedRun:
         split: Split = "test",
         *,
         data: str | None = None,
-        files: dict[str, str | None] | None = None,
+        files: dict[str, Any] | None = None,
         **options: Any,
     ) -> Evaluation:
         """The score on a split of the run's data, or on files.

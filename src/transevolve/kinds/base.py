@@ -120,7 +120,7 @@ class Kind(ABC):
         return None
 
     @abstractmethod
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
+    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
         """A name, and options that read the files as split `test`; None if no file is named.
 
         `files` has the values of all of `evaluate`'s options that name files and columns.

@@ -39,7 +39,7 @@ class LabelledKind(Kind):
             raise UserError(f"{config.name_or_path} does not load: its labels are not numbered from 0")
         return [str(names[number]) for number in range(len(names))]  # pyright: ignore[reportArgumentType]
 
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
+    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
         file = files.get("file")
         columns = {name: value for name in ("text", "label") if (value := files.get(name)) is not None}
         if file is None:

@@ -118,7 +118,7 @@ class Translation(Kind):
     def fits(self, config: PreTrainedConfig) -> bool:
         return bool(config.is_encoder_decoder)
 
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
+    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
         source, reference = files.get("source"), files.get("reference")
         if (source is None) != (reference is None):
             raise UserError("--source and --reference belong together: give both, or neither for a split of the data")
