@@ -75,6 +75,13 @@ def pair_dataset(sources: Encoded, targets: Encoded, texts: Mapping[str, Sequenc
     return _dataset(columns, sources.ids, sources.offsets, targets.ids, targets.offsets, written)
 
 
+def joined_ids(rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
+    """The token ids of a dataset end to end, and where each text starts, without Python's integers."""
+    column = rows.data.column("input_ids").combine_chunks()
+    offsets = column.offsets.to_numpy()
+    return column.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
 def _int32(values: np.ndarray) -> pa.Array:
     return pa.array(values.astype(np.int32))
 
@@ -141,7 +148,7 @@ def _encode_pieces(
         backend.no_truncation()
     if not lengths.all():
         raise UserError(f"{where(int(np.argmin(lengths)))}: there is not one token in this text; remove the row")
-    return Encoded(joined_ids(parts, tokenizer), offsets_of(lengths), truncated, cut)
+    return Encoded(concatenated(parts, tokenizer), offsets_of(lengths), truncated, cut)
 
 
 def _not_encodable(
@@ -173,7 +180,7 @@ def _encode_symbols(
         cut += len(codes) - len(kept)
         lengths[index] = 1 + len(kept)
         parts += [start, table[kept]]
-    return Encoded(joined_ids(parts, tokenizer), offsets_of(lengths), truncated, cut)
+    return Encoded(concatenated(parts, tokenizer), offsets_of(lengths), truncated, cut)
 
 
 def _symbol_table(tokenizer: PreTrainedTokenizerFast, unit: str) -> np.ndarray:
@@ -188,7 +195,7 @@ def _symbol_table(tokenizer: PreTrainedTokenizerFast, unit: str) -> np.ndarray:
     return table
 
 
-def joined_ids(parts: list[np.ndarray], tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
+def concatenated(parts: list[np.ndarray], tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=id_type(len(tokenizer)))
 
 

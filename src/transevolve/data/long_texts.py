@@ -2,13 +2,17 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
-from .encoding import Encoded, encode, joined_ids, offsets_of
+from .encoding import Encoded, concatenated, encode, offsets_of
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 def encode_windows(
@@ -26,7 +30,7 @@ def encode_windows(
             parts.append(np.concatenate([ids[:before], window, ids[len(ids) - after :]]))
             owners.append(number)
     lengths = np.array([len(part) for part in parts], dtype=np.int64)
-    return Encoded(joined_ids(parts, tokenizer), offsets_of(lengths)), np.array(owners, dtype=np.int64)
+    return Encoded(concatenated(parts, tokenizer), offsets_of(lengths)), np.array(owners, dtype=np.int64)
 
 
 def special_tokens_around(tokenizer: PreTrainedTokenizerFast) -> tuple[int, int]:
@@ -45,3 +49,12 @@ def averaged(
     total = np.zeros((int(owners.max()) + 1, *outputs.shape[1:]))
     np.add.at(total, owners, outputs)
     return total / np.bincount(owners).reshape(-1, *[1] * (outputs.ndim - 1))
+
+
+def labels_and_owners(rows: "Dataset") -> tuple[np.ndarray, np.ndarray | None]:
+    """The label of each text, and the text of each row where rows are windows of texts."""
+    labels = np.asarray(rows["labels"][:])
+    if "row" not in rows.column_names:
+        return labels, None
+    owners = np.asarray(rows["row"][:])
+    return labels[np.unique(owners, return_index=True)[1]], owners

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from ..core.errors import UserError, nearest, quoted
 from .conll import TaggedSource, tagged_source
 from .data import SplitFacts
-from .encoding import Encoded, id_type, joined_ids, offsets_of
+from .encoding import Encoded, concatenated, id_type, offsets_of
 from .labels import in_order
 from .options import DataOptions
 from .parts import Part
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 BATCH, NO_TAG, OUTSIDE = 1024, -100, "O"
-USES = TEXT_USES - {"hub", "hub_config", "long"}
+USES = TEXT_USES - {"hub", "hub_config", "long", "unlabelled"}
 
 
 class Tags:
@@ -111,7 +111,7 @@ def encode_words(
     lengths = np.array([len(row) for row in ids], dtype=np.int64)
     if not lengths.all():
         raise UserError(f"{where(int(np.argmin(lengths)))}: there is not one token in this text; remove the row")
-    return Encoded(joined_ids(ids, tokenizer), offsets_of(lengths), truncated, cut), places
+    return Encoded(concatenated(ids, tokenizer), offsets_of(lengths), truncated, cut), places
 
 
 def first_tokens(text: str, encoding: Any) -> np.ndarray:

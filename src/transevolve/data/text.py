@@ -17,6 +17,7 @@ from .sources import Source
 from .splitting import cut_rows
 from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
+from .unlabelled import vocabulary_texts
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 BERT_VOCAB_SIZE = 30522
 LEARNED = ("wordpiece", *SUBWORDS)
 USES = frozenset(
-    {"path", "hub", "hub_config", "text", "label", "validation", "test", "long"}
+    {"path", "hub", "hub_config", "text", "label", "validation", "test", "unlabelled", "long"}
     | {"tokenizer", "vocab", "vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"}
 )
 
@@ -65,12 +66,15 @@ class TextTask:
         if tokenizer is None:
             size = options.vocab_size or (self.vocab_size if kind in LEARNED else None)
             texts = single_texts(parts["train"].rows.texts, source.pairs)
+            if options.unlabelled is not None and kind in LEARNED:
+                texts = [*texts, *vocabulary_texts(options.unlabelled, source.columns["text"])]
             tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size)
             if source.pairs:
                 pair_tokenizer(tokenizer)
         windows = options.long == "window"
-        if windows and source.pairs:
-            raise UserError("data.long window reads single texts, not pairs: remove it, or raise data.max_length")
+        if source.pairs and (windows or options.unlabelled is not None):
+            name = "long window" if windows else "unlabelled"
+            raise UserError(f"data.{name} is for single texts, not for pairs: remove it")
         report = DataReport(
             task=options.task,
             selection=_selection(source, options),
@@ -78,15 +82,17 @@ class TextTask:
             vocab_size=len(tokenizer),
             max_length=max_length,
             seed=options.seed,
+            validation_cut=_is_cut(source, options),
             columns=source.columns,
         )
-        encoded = {}
+        encoded, originals = {}, {}
         for split in SPLITS:
             part = parts.pop(split, None)
             if part is not None and split in splits:
                 encoded[split], report.splits[split] = self.encode(part, names, tokenizer, max_length, windows)
+                originals[split] = part.rows.texts
         train, validation, test = (encoded.get(split) for split in SPLITS)
-        return TextData(train, validation, test, names, tokenizer, report)
+        return TextData(train, validation, test, names, tokenizer, report, originals)
 
     def encode(
         self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool

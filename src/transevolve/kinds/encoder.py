@@ -4,20 +4,22 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from transformers import AutoModelForSequenceClassification, PreTrainedConfig
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..data import DataOptions, TextData
 from ..data.batching import RowStore
-from ..data.long_texts import averaged, encode_windows
+from ..data.long_texts import averaged, encode_windows, labels_and_owners
 from ..data.notes import text_notes
 from ..data.options import changed
+from ..data.pair_tokenizers import is_paired
 from ..data.registry import task_of
 from ..data.wide_rows import joined
+from .bag_start import decided_for_texts, start_from_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
 
@@ -56,11 +58,16 @@ class LabelledKind(Kind):
 
 
 class EncoderKind(LabelledKind):
-    """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`)."""
+    """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`).
+
+    Attributes:
+        starts_as_bag: Whether models of words start as a bag of words by default.
+    """
 
     head = "ForSequenceClassification"
     auto_class = AutoModelForSequenceClassification
     pipeline_tag = "text-classification"
+    starts_as_bag: ClassVar[bool] = False
 
     @abstractmethod
     def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> Score:
@@ -69,6 +76,21 @@ class EncoderKind(LabelledKind):
     @abstractmethod
     def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> Prediction:
         """The prediction that a row of outputs stands for."""
+
+    def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
+        """(rows, classes), 1 where a text is of a class; None where labels are no classes."""
+        return None
+
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        """Whether a pair matches is nothing that a bag of its words shows."""
+        words = data.texts("train") is not None and data.tokenizer.init_kwargs.get("unit") is None
+        return decided_for_texts(recipe, data, words and self.starts_as_bag and not is_paired(data.tokenizer))
+
+    def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
+        if recipe.model.initialization == "bag":
+            assert data.train is not None
+            labels = np.asarray(data.train["labels"][:])
+            start_from_texts(model, recipe, data, self.membership(labels, data))
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
         return self.assess(*self.row_outputs(session, rows), session.model.config)
@@ -118,12 +140,3 @@ class EncoderKind(LabelledKind):
     def _outputs(self, session: Session, rows: RowStore) -> np.ndarray:
         config = session.model.config
         return session.outputs(rows, self.collator(session), lambda logits: self.graph(logits, config))
-
-
-def labels_and_owners(rows: "Dataset") -> tuple[np.ndarray, np.ndarray | None]:
-    """The label of each text, and the text of each row where rows are windows of texts."""
-    labels = np.asarray(rows["labels"][:])
-    if "row" not in rows.column_names:
-        return labels, None
-    owners = np.asarray(rows["row"][:])
-    return labels[np.unique(owners, return_index=True)[1]], owners

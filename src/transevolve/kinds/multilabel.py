@@ -84,7 +84,19 @@ class MultiLabel(EncoderKind):
     }
     defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
     metrics: ClassVar[Mapping[str, bool]] = {"micro_f1": True, "macro_f1": True, "exact_match": True, "loss": False}
-    refused: ClassVar[Mapping[str, str]] = {"model.label_smoothing": "spreads over classes that exclude each other"}
+    refused: ClassVar[Mapping[str, str]] = {
+        "model.label_smoothing": "spreads over classes that exclude each other",
+        "training.refit": "would train on the rows that choose the thresholds",
+    }
+
+    starts_as_bag = True
+
+    def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray:
+        return labels.astype(float)
+
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        """Thresholds are chosen on rows that take no part in training, so that the model is not trained on them again."""
+        return {**super().decide(recipe, data), "training.refit": False}
 
     def fits(self, config: PreTrainedConfig) -> bool:
         return config.problem_type == "multi_label_classification" and not config.is_encoder_decoder
