@@ -95,7 +95,7 @@ class MultiLabel(EncoderKind):
         return labels.astype(float)
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
-        """Thresholds are chosen on rows that take no part in training, so that the model is not trained on them again."""
+        """No refit: thresholds are chosen on rows that take no part in training."""
         return {**super().decide(recipe, data), "training.refit": False}
 
     def fits(self, config: PreTrainedConfig) -> bool:
