@@ -91,6 +91,10 @@ def test_models_of_single_texts_have_no_segments():
     assert not any("segments" in name for name in names)
     paired = TransEvolveForSequenceClassification(TransEvolveConfig(**plain, type_vocab_size=2, sep_token_id=3))
     assert paired.state_dict()["model.embedding.segments.weight"].shape == (2, 16)
+    ids = torch.tensor([[1, 2, 3, 4, 3]])
+    before = paired(ids).logits
+    torch.nn.init.zeros_(paired.get_input_embeddings().segments.weight)
+    assert not torch.equal(paired(ids).logits, before)
     with pytest.raises(ValueError, match="needs sep_token_id"):
         TransEvolveForSequenceClassification(TransEvolveConfig(**plain, type_vocab_size=2))
 

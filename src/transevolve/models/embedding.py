@@ -44,7 +44,7 @@ class TokenEmbedding(nn.Embedding):
     """
 
     seen: Tensor | None
-    segments: Segments | None = None
+    segments: Segments | None
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class TokenEmbedding(nn.Embedding):
     ):
         super().__init__(vocab_size, hidden_size)
         self.dropout = Dropout(dropout)
+        self.segments = None
         self.position_scale = position_scale
         self.register_buffer("seen", torch.ones(vocab_size, dtype=torch.bool) if drop_unseen else None)
 
