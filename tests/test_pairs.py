@@ -118,7 +118,7 @@ def test_a_missing_side_is_named(line, message, tmp_path, capsys):
         (["--data.text", "premise", "hypotheses"], "no column 'hypotheses' (data.text)"),
         (["--data.text", "premise", "hypothesis", "label"], "names 3 columns"),
         (["--data.text", "premise", "premise"], "name the column 'premise' twice"),
-        (["--data.long=window"], "data.long window reads single texts"),
+        (["--data.long=window"], "data.long window is for single texts"),
     ],
 )
 def test_columns_that_are_no_pair_are_refused(flags, message, tmp_path, capsys):

@@ -14,7 +14,7 @@ from ..metrics.classification import ClassificationScores
 from ..models.loss import smoothed_cross_entropy
 from .base import LossFunction
 
-GAP, MISSED, NAMED = 0.1, 0.5, 3
+GAP, UNEQUAL, MISSED, NAMED = 0.1, 1.5, 0.5, 3
 
 
 def balanced_weights(labels: Int[np.ndarray, " rows"], classes: int) -> Float[Tensor, " classes"]:
@@ -51,8 +51,9 @@ def row_losses(
 
 
 def different_stories(found: ClassificationScores) -> list[str]:
-    """A warning if accuracy looks much better than macro F1."""
-    if found.accuracy - found.macro_f1 < GAP:
+    """A warning if some classes are rare and accuracy looks much better than macro F1."""
+    rows = [score.rows for score in found.classes if score.rows]
+    if found.accuracy - found.macro_f1 < GAP or max(rows) < UNEQUAL * min(rows):
         return []
     missed = sorted((s for s in found.classes if s.rows and s.recall < MISSED), key=lambda score: score.recall)
     named = quoted([score.label for score in missed[:NAMED]])
