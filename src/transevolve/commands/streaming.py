@@ -24,7 +24,7 @@ class Source(Protocol):
     @property
     def file(self) -> str | None: ...
     @property
-    def column(self) -> str | None: ...
+    def column(self) -> list[str] | str | None: ...
 
 
 class PrintOptions(Source, Protocol):
@@ -44,6 +44,8 @@ class Model(Protocol):
     def truncated(self) -> int: ...
     @property
     def max_length(self) -> int: ...
+    @property
+    def columns(self) -> list[str] | None: ...
     @property
     def answer(self) -> Callable[..., Sequence[Answer]]: ...
     @property
@@ -68,13 +70,14 @@ def check_source(options: Source, what: str) -> None:
         raise UserError("--column names a column of --file, which is not given")
 
 
-def open_texts(options: Source) -> Texts:
+def open_texts(options: Source, columns: list[str] | str | None = None) -> Texts:
+    """`columns` are those of the training table, for a model of pairs."""
     from ..data.stream import iter_texts
 
     if options.texts:
         return Texts(iter(list(enumerate(options.texts, start=1))), "arguments")
     if options.file:
-        return Texts(iter_texts(options.file, options.column), options.file)
+        return Texts(iter_texts(options.file, options.column or columns), options.file)
     if sys.stdin is None:
         raise UserError("standard input is closed: give texts as arguments, or --file")
     return Texts(iter_texts(_own_input()), "standard input", PAUSE, sys.stdin.isatty())
@@ -105,7 +108,11 @@ def _progress(model: Model, options: Source, what: str, texts: Texts) -> Abstrac
     if options.texts or texts.interactive:
         return nullcontext()
     # Counting takes far less time than predicting.
-    total = sum(1 for _ in iter_texts(options.file, options.column)) if options.file and watched() else None
+    total = (
+        sum(1 for _ in iter_texts(options.file, options.column or model.columns))
+        if options.file and watched()
+        else None
+    )
     return model.progress(what, total, what)
 
 
@@ -116,7 +123,7 @@ def print_predictions(model: Model, options: PrintOptions, what: str, window: in
     """
     from ..core.windows import windows
 
-    texts = open_texts(options)
+    texts = open_texts(options, model.columns)
     if texts.interactive:
         say(f"reading {what} from standard input, one per line; Ctrl-D ends, --help shows other sources")
     with output(), _progress(model, options, what, texts) as bar:

@@ -7,7 +7,7 @@ from ..core.settings import Range, setting
 from ..data.options import DataOptions
 from ..models.settings import ModelSettings
 
-FROM_DATA = ("vocab_size", "max_position_embeddings")
+FROM_DATA = ("vocab_size", "max_position_embeddings", "type_vocab_size", "sep_token_id")
 COUNT, SOME = Range(0, 2**40), Range(1, 2**40)
 DECAY, RATE = Range(0, 1, below=True), Range(0, 1e30)
 BEAMS = Range(1, 2**12)
@@ -106,9 +106,12 @@ class TrainingOptions:
     )
     select: str | None = setting(
         None,
-        "Metric that selects the model on validation: accuracy, loss or macro_f1; in translation bleu, loss or"
-        " chrf; in language models loss, perplexity or accuracy; in regression mse, mae,"
-        " r2, pearson, spearman or loss.",
+        "Metric that selects the model on validation: accuracy, loss or macro_f1; in multilabel micro_f1, macro_f1,"
+        " exact_match or loss; in tokens f1, precision, recall, accuracy or loss; in translation bleu, loss or chrf;"
+        " in language models loss, perplexity or accuracy; in regression mse, mae, r2, pearson, spearman or loss.",
+    )
+    class_weights: Literal["balanced"] | None = setting(
+        None, "balanced weighs rows so that every class counts the same in the loss, however rare it is."
     )
     patience: int = setting(0, "Stop after this many validations without improvement; 0 never does.", COUNT)
     refit: bool | None = setting(

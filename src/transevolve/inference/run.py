@@ -165,12 +165,18 @@ class LoadedRun:
     def __repr__(self) -> str:
         return f"LoadedRun({str(self.folder)!r}, {self.kind.name}, {self.session.device})"
 
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns of the training table, for a model of pairs of texts."""
+        text = self.recipe.data.text
+        return text if isinstance(text, list) else None
+
     @overload
     def predict(self, texts: str, **options: Any) -> Prediction: ...
     @overload
     def predict(self, texts: Texts, **options: Any) -> Predictions[Prediction]: ...
     def predict(self, texts: str | Texts, **options: Any) -> Prediction | Predictions[Prediction]:
-        """A prediction for each text, in order; for one text, its own.
+        """A prediction for each text, in order; for one text, its own. A pair of texts is a sequence of two.
 
         Texts are a list, a Series, or a DataFrame, whose column is the one of the training data. The predictions are a
         list with `to_pandas()`.
@@ -213,7 +219,7 @@ class LoadedRun:
                 session.advance = before
 
     def stream(
-        self, texts: Iterable[tuple[int, str]], source: str, window: int = WINDOW, **options: Any
+        self, texts: Iterable[tuple[int, Any]], source: str, window: int = WINDOW, **options: Any
     ) -> Iterator[Prediction]:
         """Predictions for (line number, text), in constant memory; `source` names the texts in errors.
 
@@ -222,7 +228,7 @@ class LoadedRun:
         for items in windows(texts, window):
             yield from self.answer(items, source, **options)
 
-    def answer(self, items: Sequence[tuple[int, str]], source: str, **options: Any) -> Sequence[Prediction]:
+    def answer(self, items: Sequence[tuple[int, Any]], source: str, **options: Any) -> Sequence[Prediction]:
         """Predictions for a window of (line number, text)."""
         texts = [text for _, text in items]
         return self.kind.predict(self.session, texts, lambda i: f"{source}, line {items[i][0]}", **options)
@@ -232,7 +238,7 @@ class LoadedRun:
         split: "Split | str | Path | pd.DataFrame" = "test",
         *,
         data: str | None = None,
-        files: dict[str, str | None] | None = None,
+        files: dict[str, Any] | None = None,
         **options: Any,
     ) -> Evaluation:
         """The score on a split of the run's data, on a DataFrame, or on files.

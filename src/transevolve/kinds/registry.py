@@ -14,7 +14,9 @@ from .base import Kind
 from .causal import Causal
 from .classification import Classification
 from .masked import Masked
+from .multilabel import MultiLabel
 from .regression import Regression
+from .tokens import Tokens
 from .translation import Translation
 
 KINDS: dict[str, Kind] = {}
@@ -31,6 +33,8 @@ register(Translation())
 register(Regression())
 register(Masked())
 register(Causal())
+register(MultiLabel())
+register(Tokens())
 
 
 def kind_of(recipe: Recipe) -> Kind:

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ..config.recipe import ModelOptions
 from ..core.errors import UserError, suggestion
+from ..data.pair_tokenizers import is_paired, separator_id
 from ..models.build import build_marian, build_peer, build_transevolve
 from ..models.heads import MODELS, PEER
 from ..models.settings import PeerSettings
@@ -33,6 +34,8 @@ def build_model(
     """A model with fresh weights under a head of `transevolve.models.heads`; `facts` are fields of its config."""
     tokens = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     facts |= {"vocab_size": len(tokenizer), "max_position_embeddings": max_length, **tokens}
+    if is_paired(tokenizer):
+        facts |= {"type_vocab_size": 2, "sep_token_id": separator_id(tokenizer)}
     if labels:
         facts["id2label"] = dict(enumerate(labels))
         facts["label2id"] = {label: number for number, label in enumerate(labels)}

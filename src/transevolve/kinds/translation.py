@@ -125,7 +125,7 @@ class Translation(Kind):
     def fits(self, config: PreTrainedConfig) -> bool:
         return bool(config.is_encoder_decoder)
 
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
+    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
         source, reference = files.get("source"), files.get("reference")
         if (source is None) != (reference is None):
             raise UserError("--source and --reference belong together: give both, or neither for a split of the data")
@@ -159,7 +159,7 @@ class Translation(Kind):
             return []
         return [f"validation in training decodes {limit:,} of {rows:,} sentences (training.eval_sentences)"]
 
-    def loss(self, recipe: Recipe) -> LossFunction | None:
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
         """The paper's loss for models that would compute another; TransEvolve's is the paper's."""
         if recipe.model.system == OURS:
             return None

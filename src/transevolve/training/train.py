@@ -19,6 +19,7 @@ from ..core.files import clear_when_full, write_atomically
 from ..core.messages import say
 from ..data import TextData, load_data
 from ..data.batching import Batches, RowStore
+from ..data.detect import detected_task
 from ..data.options import Split
 from ..kinds.base import Kind, Score
 from ..kinds.registry import decide, resolve
@@ -31,7 +32,7 @@ from ..runs.lock import locked
 from ..runs.metrics_file import MetricsFile
 from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
 from ..runs.plots import write_curves
-from ..runs.results import Result, machine_facts, read_results
+from ..runs.results import Result, machine_facts, numbers, read_results
 from ..runs.storage import check_manifest
 from .callbacks.metrics import ClaimFolder, RecordMetrics
 from .callbacks.progress import ShowProgress
@@ -57,6 +58,7 @@ class Interrupted(Exception):
 
 def train(recipe: Recipe, command: str) -> Result:
     """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
+    recipe.data.task = detected_task(recipe.data)
     kind = resolve(recipe)
     tokenizer = settle_start(recipe)
     kind.check(recipe)
@@ -84,7 +86,7 @@ def train(recipe: Recipe, command: str) -> Result:
         kind.check(recipe, data)
         decided = decide(kind, recipe, data)
         if state.is_main_process:
-            say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
+            say("\n".join([*data.report.lines(), *kind.notes(recipe, data), *baseline_lines(kind.baseline(data))]))
             if asked == "auto":
                 say(f"training in {recipe.training.precision}: {reason}")
             ignored = unused(recipe.model)
@@ -137,16 +139,17 @@ class Run:
         metrics = MetricsFile(self.folder)
         best_step = self.fit(metrics)
         model = self.published(self.folder / CHECKPOINTS / f"checkpoint-{best_step}")
-        again = self.score(model, "validation", final=False).metrics
-        self.check_reloaded(again, best_step, metrics)
-        validation = again if self.kind.scored_alike else self.score(model, "validation", final=True).metrics
-        data, taught = self.data, None
+        again = self.score(model, "validation", final=False)
+        self.check_reloaded(again.metrics, best_step, metrics)
+        scored = again if self.kind.scored_alike else self.score(model, "validation", final=True)
+        validation, data, taught = scored.metrics, self.data, None
         if self.training.self_training:
             model, validation, data, taught = self.self_train(model, validation)
         refit_seconds = None
         if self.training.refit:
             model, refit_seconds = self.refit(data)
-        test = None if self.data.test is None else self.score(model, "test", final=True).metrics
+        tested = None if self.data.test is None else self.score(model, "test", final=True)
+        test = tested and tested.metrics
         for split, scores in (("validation", validation), ("test", test or {})):
             require_finite(scores, f"the selected model on {split}")
         rows = metrics.rows()
@@ -163,10 +166,13 @@ class Run:
             self.facts,
             refit_seconds,
             yardstick,
+            self.kind.baseline(self.data),
         )
         if taught is not None:
             result = replace(result, self_training=taught, seconds=result.seconds + taught["seconds"])
         if self.state.is_main_process:
+            for note in (tested or scored).notes():
+                say(note)
             write_curves(self.folder / CURVES, rows, f"{result.task}, {result.system}")
             write_atomically(self.folder / RESULTS, json.dumps(asdict(result), indent=1) + "\n")
         return result
@@ -268,7 +274,7 @@ class Run:
             tokenizer=self.data.tokenizer,
             collate=self.kind.collator(self.session(model)),
             score=lambda model: self.score(model, "validation", final=False).metrics,
-            loss=self.kind.loss(self.recipe),
+            loss=self.kind.loss(self.recipe, self.data),
             callbacks=callbacks,
         )
         try:
@@ -341,6 +347,14 @@ class Run:
                 f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} read back from"
                 f" {self.folder}: what was saved is not what was trained"
             )
+
+
+def baseline_lines(baseline: dict[str, dict[str, float]]) -> list[str]:
+    """The scores of the best answer that ignores the texts, before training."""
+    return [
+        f"the best answer that ignores the texts scores on {split}: {numbers(found)}"
+        for split, found in baseline.items()
+    ]
 
 
 def joined(data: TextData) -> TextData:
