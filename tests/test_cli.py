@@ -24,6 +24,7 @@ import sys, time
 from transevolve.cli import main
 code = main(sys.argv[1:])
 print("heavy:", sorted(set({heavy}) & set(sys.modules)), "cpu:", time.process_time(), file=sys.stderr)
+print("modules:", len(sys.modules), file=sys.stderr)
 sys.exit(code)
 """
 
@@ -58,6 +59,30 @@ def test_what_needs_no_model_imports_no_library_of_models(words, code):
     seconds = re.search(r"heavy: \[\] cpu: ([\d.]+)", done.stderr)
     assert seconds, done.stderr
     assert float(seconds[1]) < 2  # 0.2 on a quiet machine
+    assert int(re.search(r"modules: (\d+)", done.stderr)[1]) < 400
+
+
+def test_systems_are_listed_without_importing_them_again(tmp_path):
+    shown = []
+    for heavy in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-c", LIGHT.format(heavy=HEAVY), "systems"],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ("heavy: []" in done.stderr) != heavy
+        shown.append(done.stdout)
+    assert shown[0] == shown[1]
+
+
+def test_help_shows_common_options_first_and_types_in_words():
+    shown = run("train", "--help", env={**os.environ, "COLUMNS": "80"}).stdout
+    common, data = shown.index("Common options"), shown.index("─ Data ")
+    assert shown.index("RECIPE") < shown.index("--output TEXT") < common < data
+    assert common < shown.index("--data.path TEXT") < shown.index("--training.epochs NUMBER") < data
+    assert not re.search(r" (STR|INT|FLOAT|CHOICE)\b", shown)
 
 
 def test_runs_as_a_module():

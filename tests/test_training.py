@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from training_support import counted_checksums, losses, metrics, result, train, training_of, weights, write_csv
 from transevolve.cli import main
+from transevolve.config.files import load_recipe
 from transevolve.training.optimizer import paper_learning_rate
 
 
@@ -140,6 +141,27 @@ def test_a_file_is_evaluated_by_the_columns_of_training(run, tmp_path, capsys):
     assert shown.err.startswith("other.csv: 2 rows")
     assert "train" not in shown.err
     assert "selected" not in shown.err
+
+
+def test_training_ends_with_what_to_do_next(run, csv, capsys):
+    assert train(*training_of(csv, run, "--training.epochs=4")) == 0
+    shown = capsys.readouterr().out
+    for command in ("predict", "evaluate", "explain", "export"):
+        assert f"transevolve {command} {run}" in shown
+
+
+def test_the_resolved_recipe_has_every_value_that_was_used(run):
+    recipe, config = load_recipe(run / "recipe.yaml"), AutoConfig.from_pretrained(run)
+    assert (recipe.data.tokenizer, recipe.data.vocab_size, recipe.data.max_length) == ("wordpiece", 16000, 512)
+    assert (recipe.model.variant, recipe.model.dropout) == ("fullFF-1", config.dropout)
+    assert (recipe.training.batch_size, recipe.training.accumulation) == (16, 1)
+
+
+def test_a_setting_left_out_is_the_default_not_what_the_run_has(run, csv, capsys):
+    """`TINY` sets the width, so leaving it out asks for another model, whatever the run's recipe holds."""
+    words = [word for word in training_of(csv, run, "--training.epochs=4") if "hidden_size" not in word]
+    assert train(*words) == 2
+    assert "model.hidden_size was 16, is None" in capsys.readouterr().err
 
 
 def test_the_resolved_recipe_names_the_recognised_columns(run):

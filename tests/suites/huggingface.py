@@ -132,6 +132,7 @@ class PeerTest(Suite, unittest.TestCase):
         transevolve.PeerModel,
         transevolve.PeerForSequenceClassification,
         transevolve.PeerForMaskedLM,
+        transevolve.PeerForTokenClassification,
     )
     settings: ClassVar[dict[str, Any]] = {"system": "transformer"}
     has_attentions = False

@@ -19,6 +19,7 @@ from .depth import depth_map
 from .dropout import Dropout
 from .initial import InitialCondition, Temporal, merge_heads, split_heads
 from .masks import sees_no_key
+from .reads import read
 from .settings import Convention, EvolutionKind, EvolutionSettings
 
 
@@ -182,7 +183,7 @@ class EvolvedAttention(nn.Module):
 
     @torch.compiler.disable
     def _follow(self, passes: Tensor) -> None:
-        number = int(passes) // self.backend.redraw_interval
+        number = read(passes, "passes") // self.backend.redraw_interval
         if number != self._drawn:
             self._draw_features(number)
 

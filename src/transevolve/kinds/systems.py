@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ..config.recipe import ModelOptions
 from ..core.errors import UserError, suggestion
+from ..data.pair_tokenizers import is_paired, separator_id
 from ..models.build import build_marian, build_peer, build_transevolve
 from ..models.heads import MODELS, PEER
 from ..models.settings import PeerSettings
@@ -18,7 +19,7 @@ from ..peers import SYSTEMS
 OURS, MARIAN = "transevolve", "marian"
 TRANSLATES = "ForConditionalGeneration"
 LAYERS = {"num_blocks", "block_depth"}
-CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors"}
+CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors", "start"}
 NOT_MARIANS = {"embedding_dropout", "initializer_range", "position_scale", "pooling", "drop_unseen"}
 
 
@@ -33,6 +34,8 @@ def build_model(
     """A model with fresh weights under a head of `transevolve.models.heads`; `facts` are fields of its config."""
     tokens = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     facts |= {"vocab_size": len(tokenizer), "max_position_embeddings": max_length, **tokens}
+    if is_paired(tokenizer):
+        facts |= {"type_vocab_size": 2, "sep_token_id": separator_id(tokenizer)}
     if labels:
         facts["id2label"] = dict(enumerate(labels))
         facts["label2id"] = {label: number for number, label in enumerate(labels)}
@@ -65,7 +68,7 @@ def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTraine
                 raise UserError("model.settings are of other systems: TransEvolve's are keys such as model.dropout")
             return build_transevolve(head, options.variant or "fullFF-1", size, **{**facts, **settings})
         layers = settings.get("num_blocks", 1) * settings.get("block_depth", 6)
-        used = {name: settings[name] for name in _used(options.system) & settings.keys() - LAYERS}
+        used = {name: settings[name] for name in shared_settings(options.system) & settings.keys() - LAYERS}
         if options.system == MARIAN:
             return build_marian(size, **facts, **used, num_hidden_layers=layers)
         more = {"num_hidden_layers": layers, "system_settings": options.settings}
@@ -80,13 +83,13 @@ def unused(options: ModelOptions) -> list[str]:
         return []
     used = {
         *CHOICES - {"variant", "settings"},
-        *_used(options.system),
+        *shared_settings(options.system),
         *({"settings"} if options.system != MARIAN else ()),
     }
     return [f"model.{name}" for name, value in asdict(options).items() if value is not None and name not in used]
 
 
-def _used(system: str) -> set[str]:
+def shared_settings(system: str) -> set[str]:
     """The settings that a system other than TransEvolve shares with it."""
     shared = {f.name for f in fields(PeerSettings)} | LAYERS
     return shared - NOT_MARIANS if system == MARIAN else shared

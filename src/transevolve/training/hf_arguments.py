@@ -10,9 +10,9 @@ from transformers import TrainingArguments
 from transformers.utils import logging
 
 from ..config.recipe import TrainingOptions
+from ..core.devices import default_device
 from ..core.errors import UserError, suggestion
 from ..core.json_files import read_json
-from ..core.machine import default_device
 from ..core.peak_memory import parse_bytes
 from ..core.settings import check_ranges
 from .optimizer import OPTIMIZERS, PAPER, SCHEDULES
