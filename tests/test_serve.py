@@ -137,11 +137,13 @@ def test_health_facts_schema_and_pages(client):
     assert client.post("/explain", json={"text": " "}).status_code == 422
 
 
+@pytest.mark.slow
 def test_a_signal_stops_the_server_after_its_last_answer():
-    running, address = started("--wait_ms", "1500")
-    with ThreadPoolExecutor(1) as pool:
+    running, address = started("--wait_ms", "5000")
+    with running, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(httpx.post, f"{address}/predict", json=TEXTS, timeout=60)
-        time.sleep(0.7)
+        while "transevolve_queue_texts 2.0" not in httpx.get(f"{address}/metrics", timeout=60).text:
+            time.sleep(0.1)
         running.send_signal(signal.SIGTERM)
         assert answer.result().status_code == 200
     running.communicate(timeout=60)
