@@ -96,6 +96,7 @@ def test_every_variant_exports(format, settings, run, tmp_path):
 def test_hugging_face_folder(run, tmp_path):
     output = tmp_path / "my-model"
     assert main(["export", str(run), "--format", "hf", "--output", str(output)]) == 0
+    assert "pip install transevolve" in json.loads((output / "config.json").read_text())["requires"]
     model = AutoModelForSequenceClassification.from_pretrained(output)
     require_same(load_logits(run), lambda ids, mask: model(input_ids=ids, attention_mask=mask).logits)
     texts = ["the film was great", "the film was dull and cold"]

@@ -98,7 +98,8 @@ def build(text: str, options: DecodeOptions) -> PreTrainedModel:
     else:
         spec = parse_spec(text, options.size)
         model = build_transevolve("ForConditionalGeneration", spec.name, spec.size, attention=spec.backend, **shared)
-    model.to(options.device)  # pyright: ignore[reportArgumentType]
+    dtype = torch.bfloat16 if options.precision == "bf16" else torch.float32
+    model.to(options.device, dtype)  # pyright: ignore[reportArgumentType, reportCallIssue]
     return model.eval()
 
 

@@ -4,13 +4,14 @@ import io
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 from ..core.errors import UserError
+from ..core.messages import say
+from ..core.progress import Bar, watched
 
 PAUSE = 0.05
 
@@ -23,7 +24,7 @@ class Source(Protocol):
     @property
     def file(self) -> str | None: ...
     @property
-    def column(self) -> str | None: ...
+    def column(self) -> list[str] | str | None: ...
 
 
 class PrintOptions(Source, Protocol):
@@ -44,17 +45,22 @@ class Model(Protocol):
     @property
     def max_length(self) -> int: ...
     @property
+    def columns(self) -> list[str] | None: ...
+    @property
     def answer(self) -> Callable[..., Sequence[Answer]]: ...
+    @property
+    def progress(self) -> Callable[..., AbstractContextManager[Bar | None]]: ...
 
 
 @dataclass(frozen=True)
 class Texts:
     """(number, text) for each text, the name of their source in errors, and the pause in it after which those that
-    have come are answered; None where nobody waits."""
+    have come are answered (None where nobody waits), and whether somebody types them."""
 
     numbered: Iterator[tuple[int, str]]
     source: str
     pause: float | None = None
+    interactive: bool = False
 
 
 def check_source(options: Source, what: str) -> None:
@@ -64,16 +70,17 @@ def check_source(options: Source, what: str) -> None:
         raise UserError("--column names a column of --file, which is not given")
 
 
-def open_texts(options: Source) -> Texts:
+def open_texts(options: Source, columns: list[str] | str | None = None) -> Texts:
+    """`columns` are those of the training table, for a model of pairs."""
     from ..data.stream import iter_texts
 
     if options.texts:
         return Texts(iter(list(enumerate(options.texts, start=1))), "arguments")
     if options.file:
-        return Texts(iter_texts(options.file, options.column), options.file)
+        return Texts(iter_texts(options.file, options.column or columns), options.file)
     if sys.stdin is None:
         raise UserError("standard input is closed: give texts as arguments, or --file")
-    return Texts(iter_texts(_own_input()), "standard input", PAUSE)
+    return Texts(iter_texts(_own_input()), "standard input", PAUSE, sys.stdin.isatty())
 
 
 def _own_input() -> BinaryIO:
@@ -94,6 +101,21 @@ def output() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _progress(model: Model, options: Source, what: str, texts: Texts) -> AbstractContextManager[Bar | None]:
+    """A bar for a file or a pipe; what is typed or given as arguments needs none."""
+    from ..data.stream import iter_texts
+
+    if options.texts or texts.interactive:
+        return nullcontext()
+    # Counting takes far less time than predicting.
+    total = (
+        sum(1 for _ in iter_texts(options.file, options.column or model.columns))
+        if options.file and watched()
+        else None
+    )
+    return model.progress(what, total, what)
+
+
 def print_predictions(model: Model, options: PrintOptions, what: str, window: int, **more: Any) -> None:
     """A line for each text, or a JSON object, as soon as a window is full or standard input pauses.
 
@@ -101,17 +123,15 @@ def print_predictions(model: Model, options: PrintOptions, what: str, window: in
     """
     from ..core.windows import windows
 
-    texts = open_texts(options)
-    started, done = time.perf_counter(), 0
-    with output():
+    texts = open_texts(options, model.columns)
+    if texts.interactive:
+        say(f"reading {what} from standard input, one per line; Ctrl-D ends, --help shows other sources")
+    with output(), _progress(model, options, what, texts) as bar:
         for items in windows(texts.numbered, window, texts.pause):
             for found in model.answer(items, texts.source, **more):
-                print(json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line())
+                line = json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line()
+                print(line) if bar is None else bar.print(line)
             sys.stdout.flush()
-            done += len(items)
-            if len(items) == window:
-                rate = done / max(time.perf_counter() - started, 1e-9)
-                print(f"{done:,} {what}, {rate:,.0f} per second", file=sys.stderr, flush=True)
     if model.truncated:
         note = f"{model.truncated:,} {what} were longer than {model.max_length:,} tokens and were cut"
         print(note, file=sys.stderr)

@@ -30,6 +30,7 @@ class Options:
         precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
         runtime: onnx translates with a folder of `transevolve export --format onnx`, without PyTorch.
         threads: Threads of onnxruntime; 0 is its default.
+        device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -45,6 +46,7 @@ class Options:
     precision: Literal["float32", "int8"] | None = None
     runtime: Literal["torch", "onnx"] = "torch"
     threads: int = 0
+    device: str | None = None
 
 
 def run(options: Options) -> int:
@@ -54,7 +56,7 @@ def run(options: Options) -> int:
     from ..inference import load
     from ..kinds.translation import run_search
 
-    model = load(options.run, batch_tokens=options.batch_tokens, precision=options.precision)
+    model = load(options.run, options.device, batch_tokens=options.batch_tokens, precision=options.precision)
     model.require("translate")
     search = run_search(model.recipe, **{name: getattr(options, name) for name in SEARCH})
     print_predictions(model, options, "sentences", WINDOW, search=search)

@@ -16,7 +16,7 @@ from ..core.files import staging_folder
 from ..core.machine import describe_machine
 from ..inference import LoadedRun, load
 from ..runs.folder import load_model
-from ..runs.names import INT8_WEIGHTS, MANIFEST, RESULTS
+from ..runs.names import CONFIG, INT8_WEIGHTS, MANIFEST, RESULTS
 from ..runs.results import read_results
 from .card import UNKNOWN_LICENSE, model_card
 from .classifier import Logits, largest_difference, logits_of, require_equal
@@ -26,6 +26,7 @@ from .program import load_program, write_program
 from .timing import Timing, compare
 from .translation import write_translator
 
+REQUIRES = "pip install transevolve; `import transevolve` before from_pretrained registers the model"
 TOKENIZER_AND_LABELS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
@@ -140,6 +141,8 @@ def _hugging_face(run: LoadedRun, folder: Path, name: str, license: str) -> Expo
         if not file.endswith(".yaml"):
             shutil.copyfile(run.folder / file, folder / Path(file).name)
     saved = load_model(folder, run.kind.auto_class)
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    (folder / CONFIG).write_text(json.dumps({**config, "requires": REQUIRES}, indent=2) + "\n", encoding="utf-8")
     card = model_card(name, run.recipe, _result(run.folder), run.kind, saved.config, license)
     (folder / "README.md").write_text(card, encoding="utf-8")
     difference = None

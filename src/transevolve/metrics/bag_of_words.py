@@ -13,6 +13,8 @@ import numpy as np
 
 from ..core.errors import UserError
 from ..data import TextData
+from ..data.long_texts import labels_and_owners
+from ..data.options import SPLITS
 
 MOST_CHARACTERS = 200_000_000
 MOST_WORDS = 200_000
@@ -103,9 +105,13 @@ def bag_of_words_of(data: TextData, seed: int = 0, refit: bool = False) -> BagOf
 
     With `refit` the test rows are scored after fitting on the rows of validation too.
     """
-    if "train" not in data.texts:
+    rows = {}
+    for split in SPLITS:
+        part, texts = data.split(split), data.texts(split)
+        if part is not None and texts is not None:
+            rows[split] = (texts, labels_and_owners(part)[0])
+    if "train" not in rows:
         return None
-    rows = {split: (data.texts[split], np.asarray(data.split(split)["labels"][:])) for split in data.texts}  # pyright: ignore[reportOptionalSubscript]
     texts, labels = rows.pop("train")
     found = bag_of_words(texts, labels, rows, seed=seed)
     if not refit or "test" not in rows:
