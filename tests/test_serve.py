@@ -17,7 +17,9 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from test_explain import as_run
 from training_support import process
+from transevolve import TransEvolveConfig, TransEvolveForCausalLM
 from transevolve.cli import main
 from transevolve.core.errors import UserError
 from transevolve.inference import load
@@ -251,3 +253,15 @@ def test_errors_before_the_server_starts(tmp_path, capsys):
         ):
             assert main(["serve", *words]) == 2
             assert told in capsys.readouterr().err
+
+
+def test_a_language_model_generates(tmp_path):
+    config = TransEvolveConfig.from_pretrained(RUNS / "translator", is_encoder_decoder=False, is_decoder=True)
+    run = as_run(tmp_path / "run", TransEvolveForCausalLM(config), RUNS / "translator")
+    with TestClient(create_app(load(run, "cpu"))) as client:
+        assert client.get("/info").json()["path"] == "/generate"
+        request = {"texts": ["one", "two"], "new_tokens": 3, "temperature": 0.0}
+        found = client.post("/generate", json=request).json()["predictions"]
+        assert [row["prompt"] for row in found] == ["one", "two"]
+        assert client.post("/generate", json={**request, "samples": 2}).status_code == 422
+        assert client.post("/generate", json={**request, "top_p": 0}).status_code == 422
