@@ -23,6 +23,7 @@ from transevolve import TransEvolveConfig, TransEvolveForCausalLM
 from transevolve.cli import main
 from transevolve.core.errors import UserError
 from transevolve.inference import load
+from transevolve.runs.storage import write_manifest
 from transevolve.serving.app import create_app
 from transevolve.serving.batcher import Batcher, Busy
 from transevolve.serving.limits import Limits
@@ -258,6 +259,8 @@ def test_errors_before_the_server_starts(tmp_path, capsys):
 def test_a_language_model_generates(tmp_path):
     config = TransEvolveConfig.from_pretrained(RUNS / "translator", is_encoder_decoder=False, is_decoder=True)
     run = as_run(tmp_path / "run", TransEvolveForCausalLM(config), RUNS / "translator")
+    (run / "recipe.yaml").write_text("data:\n  task: causal\n")
+    write_manifest(run)
     with TestClient(create_app(load(run, "cpu"))) as client:
         assert client.get("/info").json()["path"] == "/generate"
         request = {"texts": ["one", "two"], "new_tokens": 3, "temperature": 0.0}
