@@ -9,7 +9,7 @@ from ..kinds.registry import resolve
 from ..runs.data_record import require_same_data
 from ..runs.folder import load_run_recipe
 from ..runs.lock import holds_anything
-from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, RESULTS, TENSORBOARD
+from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, REFIT, RESULTS, TENSORBOARD
 from ..runs.storage import checkpoints
 
 # Settings that change no weights.
@@ -25,7 +25,7 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
 
     `ours` is whether a training has locked the folder before; if not, its `recipe.yaml` is not ours to replace.
     """
-    for name in (CHECKPOINTS, TENSORBOARD):
+    for name in (CHECKPOINTS, REFIT, TENSORBOARD):
         if (folder / name).is_symlink():
             raise UserError(f"{folder / name} is a symbolic link, which a run folder must not have: remove it")
     if not (folder / RECIPE).is_file():
@@ -49,5 +49,6 @@ def differences(before: Recipe, now: Recipe) -> list[str]:
     """The settings that differ and matter, as "key was value, is value"."""
     old, new = dotted(before), dotted(now)
     free = INCONSEQUENTIAL | {key for key in RECOGNISED if new[key] is None}
+    free |= {key for key in before.decided or () if new.get(key) is None} | {"decided"}
     changed = [key for key in new if key not in free and old[key] != new[key]]
     return [f"{key} was {old[key]}, is {new[key]}" for key in changed]
