@@ -65,7 +65,7 @@ def a_training_step(model, inputs, low, gpu) -> None:
     grads = backward(loss)
     for p in model.parameters():
         p.grad = grads.get(id(p))
-    build_optimizer(model.parameters(), TrainingOptions()).step()
+    build_optimizer(model, TrainingOptions()).step()
     assert everything_is_there([loss, *grads.values()])
     assert all(p.grad is not None and p.grad.dtype == p.dtype for p in model.parameters() if p.requires_grad)
     assert loss.dtype == torch.float32
