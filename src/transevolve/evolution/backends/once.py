@@ -53,9 +53,10 @@ def _heads_at_once(block: Tensor, precision: Precision) -> int:
     return max(1, ROOM // (rows * keys)) if precision.is_low else heads
 
 
-def _rows_at_once(heads: int, rows: int, keys: int, device: torch.device) -> int:
+def _rows_at_once(block: Tensor) -> int:
     """Rows of a matrix that is widened, or formed in a type wider than that it is kept in."""
-    return min(rows, max(1, (CACHED if device.type == "cpu" else ROOM) // (heads * keys)))
+    heads, rows, keys = block.shape
+    return min(rows, max(1, (CACHED if block.device.type == "cpu" else ROOM) // (heads * keys)))
 
 
 def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[Tile, Tensor]]:
@@ -65,7 +66,7 @@ def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[T
         for i in range(0, len(block), step):
             heads = slice(tile.heads.start + i, min(tile.heads.start + i + step, tile.heads.stop))
             piece = block[i : i + step]
-            rows = _rows_at_once(*piece.shape, p.device) if precision.is_low else piece.shape[1]
+            rows = _rows_at_once(piece) if precision.is_low else piece.shape[1]
             for r in range(0, piece.shape[1], rows):
                 first = tile.rows.start + r
                 yield Tile(heads, slice(first, min(first + rows, tile.rows.stop)), tile.keys), piece[:, r : r + rows]
@@ -137,7 +138,7 @@ def average(
     wv = (v * w[..., None]).to(precision.thin)
     y = wv.new_empty(*d.shape, v.shape[-1], dtype=precision.wide)
     for tile, block in tiling.blocks(p):
-        step = _rows_at_once(*block.shape, p.device) if precision.way == "widened" else MIXED_ROWS
+        step = _rows_at_once(block) if precision.way == "widened" else MIXED_ROWS
         for r in range(0, block.shape[1], step):
             rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
             y[tile.heads, rows] = precision.multiply(block[:, r : r + step], wv[tile.heads, : tile.keys])
@@ -155,7 +156,7 @@ def average_backward(
     left = left.to(precision.thin)
     grad_wv = w.new_zeros(len(v), v.shape[2], v.shape[1])
     for tile, block in tiling.blocks(p):
-        step = _rows_at_once(*block.shape, p.device) if precision.way == "widened" else block.shape[1]
+        step = _rows_at_once(block) if precision.way == "widened" else block.shape[1]
         for r in range(0, block.shape[1], step):
             rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
             piece = precision.multiply(left[tile.heads, rows].mT, block[:, r : r + step])
@@ -185,8 +186,9 @@ class _Begin(torch.autograd.Function):
         used = [(l, r) for l, r in zip(slots[:depth], slots[depth:], strict=True) if l is not None and r is not None]
         if grad_d is None or not used:
             return None, None, None, None, None, None, None
-        lefts, rights = ([pair[side] for pair in used] for side in (0, 1))
-        grads = attend_backward(lefts, rights, grad_d, *ctx.saved_tensors, ctx.tiling, ctx.precision)
+        q, k, w, p = ctx.saved_tensors
+        lefts, rights = [l for l, _ in used], [r for _, r in used]
+        grads = attend_backward(lefts, rights, grad_d, q, k, w, p, ctx.tiling, ctx.precision)
         return *grads, None, None, None, None
 
 
