@@ -15,7 +15,7 @@ from transevolve.evolution import reads
 
 DEVICE = "cuda:0"
 CUDA, META, DEVICE_TYPES = 1, 14, 22
-ANSWERS = {"drift": -1.0, "padding": True, "passes": 0}
+ANSWERS = {"drift": -1.0, "padding": True, "passes": 0, "frequencies": [12, 7, 12]}
 
 
 def _let_autograd_see_cuda() -> None:
