@@ -1,8 +1,8 @@
 """What a process sets before torch is loaded, so that it is fast on a CPU and leaves time to its neighbours.
 
 OpenMP's threads sleep while they wait instead of spinning, which slows two busy processes down far less. And glibc
-keeps large matrices that are freed and needed again in the next step, instead of returning them to the system. What
-the user sets is left alone.
+keeps large matrices that are freed and needed again in the next step, instead of returning them to the system. A
+variable that the user sets is left alone.
 """
 
 import ctypes

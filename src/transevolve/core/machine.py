@@ -47,11 +47,6 @@ def _cpuinfo(key: str) -> str | None:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(key)), None)
 
 
-def default_device() -> torch.device:
-    """The first GPU, or the CPU where there is none."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def device_name(device: str) -> str:
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(device)

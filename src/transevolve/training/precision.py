@@ -4,7 +4,7 @@ from typing import Literal
 
 import torch
 
-from ..core.machine import default_device
+from ..core.devices import default_device
 from ..evolution.backends.products import cpu_multiplies_bfloat16
 
 Precision = Literal["auto", "fp32", "bf16"]
