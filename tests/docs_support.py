@@ -75,7 +75,9 @@ def run(words: list[str]) -> str:
         recipe = recipe_of(words[1:], words[0])
         if recipe.data.hub is not None:
             return f"parsed: {recipe.data.hub} is not downloaded"
-        small += [*SMALL, *(GENERATED if recipe.data.task == "listops" else [])]
+        small += [*SMALL, *(GENERATED if recipe.data.task in ("listops", "docstrings") else [])]
+    if words[0] == "serve":
+        return f"parsed: a server runs until it is stopped, {parse(words)[1].run}"
     small += SHORTER.get(words[0], [])
     told, complained = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(complained):

@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Literal, get_type_hints
 
-from ..core.errors import UserError
 from ..core.settings import Range, setting
 from ..data.options import DataOptions
 from ..models.settings import ModelSettings
 
-FROM_DATA = ("vocab_size", "max_position_embeddings")
+FROM_DATA = ("vocab_size", "max_position_embeddings", "type_vocab_size", "sep_token_id")
 COUNT, SOME = Range(0, 2**40), Range(1, 2**40)
 DECAY, RATE = Range(0, 1, below=True), Range(0, 1e30)
 BEAMS = Range(1, 2**12)
@@ -96,7 +95,9 @@ class TrainingOptions:
         None, "Decoupled weight decay on matrices; 0, or 0.01 from a bag of words.", Range(0, 1e6)
     )
     clip: float = setting(0.0, "Largest norm of the gradient; 0 does not clip, as in the paper.", RATE)
-    precision: Literal["fp32", "bf16"] = setting("fp32", "fp32, or bf16 (mixed).")
+    precision: Literal["fp32", "bf16", "auto"] = setting(
+        "fp32", "fp32, bf16 (mixed), or auto: bf16 where the CPU or GPU has instructions for it."
+    )
     compile: bool = setting(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass to save memory.")
     seed: int = setting(0, "Seed of initial weights, row order and dropout.", Range(0, 2**32 - 1))
@@ -105,9 +106,12 @@ class TrainingOptions:
     )
     select: str | None = setting(
         None,
-        "Metric that selects the model on validation: accuracy, loss or macro_f1; in translation bleu, loss or"
-        " chrf; in language models loss, perplexity or accuracy; in regression mse, mae,"
-        " r2, pearson, spearman or loss.",
+        "Metric that selects the model on validation: accuracy, loss or macro_f1; in multilabel micro_f1, macro_f1,"
+        " exact_match or loss; in tokens f1, precision, recall, accuracy or loss; in translation bleu, loss or chrf;"
+        " in language models loss, perplexity or accuracy; in regression mse, mae, r2, pearson, spearman or loss.",
+    )
+    class_weights: Literal["balanced"] | None = setting(
+        None, "balanced weighs rows so that every class counts the same in the loss, however rare it is."
     )
     patience: int = setting(0, "Stop after this many validations without improvement; 0 never does.", COUNT)
     refit: bool | None = setting(
@@ -147,11 +151,3 @@ class Recipe:
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     output: str | None = setting(None, "Folder of the run.")
-    decided: list[str] | None = setting(None, "The settings that were left open, and follow from the data.")
-
-
-def check_recipe(recipe: Recipe) -> None:
-    """Refuses settings that exclude each other, before anything is read or written."""
-    beams, vocabulary = max(recipe.training.beams, recipe.training.eval_beams), recipe.data.vocab_size
-    if vocabulary is not None and 2 * beams > vocabulary:
-        raise UserError(f"{beams} beams need a vocabulary of twice as many tokens: data.vocab_size is {vocabulary}")

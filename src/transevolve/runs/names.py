@@ -12,6 +12,7 @@ TENSORBOARD = "tensorboard"
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+INT8_WEIGHTS = "int8.safetensors"
 WEIGHTS_INDEX = "model.safetensors.index.json"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 

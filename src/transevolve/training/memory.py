@@ -19,8 +19,8 @@ from transformers import (
     PreTrainedConfig,
 )
 
+from ..core.devices import default_device
 from ..core.errors import UserError
-from ..core.machine import default_device
 from ..core.peak_memory import ALLOCATOR, parse_bytes, peak_memory
 from ..data.batching import Batches
 
@@ -29,10 +29,7 @@ MASKED = 0.15
 
 def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int:
     """Parts of the largest batch such that a step adds at most `budget` to the memory of the model."""
-    try:
-        allowed = parse_bytes(budget)
-    except ValueError as error:
-        raise UserError(f"training.{error}") from None
+    allowed = parse_bytes(budget)
     rows, length = batches.largest()
     rows = -(-rows // batches.processes)
     parts = 1

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..core.files import clear_when_full, write_atomically
 from ..core.messages import say
 from ..data import TextData, load_data
 from ..data.batching import Batches, RowStore
+from ..data.detect import detected_task
 from ..data.options import Split
 from ..kinds.base import Kind, Score
 from ..kinds.registry import decide, resolve
@@ -30,7 +32,7 @@ from ..runs.lock import locked
 from ..runs.metrics_file import MetricsFile
 from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
 from ..runs.plots import write_curves
-from ..runs.results import Result, machine_facts, read_results
+from ..runs.results import Result, machine_facts, numbers, read_results
 from ..runs.storage import check_manifest
 from .callbacks.metrics import ClaimFolder, RecordMetrics
 from .callbacks.progress import ShowProgress
@@ -40,7 +42,9 @@ from .callbacks.validation import SelectAgain, ValidateThenSave
 from .claim import require_own_folder
 from .hf_arguments import check_packages, check_training, training_arguments
 from .memory import parts_within
+from .precision import choose_precision
 from .processes import decided_by_main, join_processes
+from .resolved import fill_in
 from .resume import Resumption, find_resumption
 from .self_training import check_self_training, guessed_texts, with_guesses
 from .trainer import EvolveTrainer, sharded_modules
@@ -54,11 +58,15 @@ class Interrupted(Exception):
 
 def train(recipe: Recipe, command: str) -> Result:
     """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
+    recipe.data.task = detected_task(recipe.data)
     kind = resolve(recipe)
     tokenizer = settle_start(recipe)
+    kind.check(recipe)
     check_training(recipe.training)
     check_packages(recipe.training)
     check_self_training(recipe, kind)
+    asked = recipe.training.precision
+    recipe.training.precision, reason = choose_precision(asked)
     if recipe.training.threads:
         torch.set_num_threads(recipe.training.threads)
     folder = Path(recipe.output or default_output(recipe))
@@ -75,15 +83,16 @@ def train(recipe: Recipe, command: str) -> Result:
             return finished
         with state.main_process_first():
             data = load_data(recipe.data, tokenizer=tokenizer)
-        for role, name in data.report.columns.items():
-            setattr(recipe.data, role, name)
-        decide(kind, recipe, data)
+        kind.check(recipe, data)
+        decided = decide(kind, recipe, data)
         if state.is_main_process:
-            say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
-            ignored = unused(recipe.model)
+            say("\n".join([*data.report.lines(), *kind.notes(recipe, data), *baseline_lines(kind.baseline(data))]))
+            if asked == "auto":
+                say(f"training in {recipe.training.precision}: {reason}")
+            ignored = [key for key in unused(recipe.model) if key not in decided]
             if ignored:
                 say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
-        return Run(recipe, folder, data, state, stop, kind).result(command)
+        return Run(recipe, folder, data, state, stop, kind, decided).result(command)
 
 
 def _take(folder: Path, recipe: Recipe, held: ExitStack) -> None:
@@ -102,19 +111,21 @@ class Run:
     state: PartialState
     stop: StopOnSignal
     kind: Kind
+    decided: Sequence[str] = ()
     validates: bool = True
 
     def __post_init__(self):
         self.training = self.recipe.training
         self.metric = str(self.training.select)
-        self.facts = machine_facts(self.state.device)  # pyright: ignore[reportArgumentType]
+        device: Any = self.state.device
+        self.facts = machine_facts(device) | {"precision": self.training.precision}
         if self.data.train is None or not len(self.data.train):
             raise UserError("there are no training rows")
         if self.data.validation is None:
             raise UserError("there are no validation rows to select a model by: set data.validation")
 
     def session(self, model: PreTrainedModel) -> Session:
-        share = {"process": self.state.process_index, "processes": self.state.num_processes}
+        share: dict[str, Any] = {"process": self.state.process_index, "processes": self.state.num_processes}
         tokens = self.training.eval_tokens
         device: Any = self.state.device
         return Session(model, self.data.tokenizer, self.recipe, device, tokens, **share)
@@ -128,16 +139,17 @@ class Run:
         metrics = MetricsFile(self.folder)
         best_step = self.fit(metrics)
         model = self.published(self.folder / CHECKPOINTS / f"checkpoint-{best_step}")
-        again = self.score(model, "validation", final=False).metrics
-        self.check_reloaded(again, best_step, metrics)
-        validation = again if self.kind.scored_alike else self.score(model, "validation", final=True).metrics
-        data, taught = self.data, None
+        again = self.score(model, "validation", final=False)
+        self.check_reloaded(again.metrics, best_step, metrics)
+        scored = again if self.kind.scored_alike else self.score(model, "validation", final=True)
+        validation, data, taught = scored.metrics, self.data, None
         if self.training.self_training:
             model, validation, data, taught = self.self_train(model, validation)
         refit_seconds = None
         if self.training.refit:
             model, refit_seconds = self.refit(data)
-        test = None if self.data.test is None else self.score(model, "test", final=True).metrics
+        tested = None if self.data.test is None else self.score(model, "test", final=True)
+        test = tested and tested.metrics
         for split, scores in (("validation", validation), ("test", test or {})):
             require_finite(scores, f"the selected model on {split}")
         rows = metrics.rows()
@@ -154,10 +166,13 @@ class Run:
             self.facts,
             refit_seconds,
             yardstick,
+            self.kind.baseline(self.data),
         )
         if taught is not None:
             result = replace(result, self_training=taught, seconds=result.seconds + taught["seconds"])
         if self.state.is_main_process:
+            for note in (tested or scored).notes():
+                say(note)
             write_curves(self.folder / CURVES, rows, f"{result.task}, {result.system}")
             write_atomically(self.folder / RESULTS, json.dumps(asdict(result), indent=1) + "\n")
         return result
@@ -232,6 +247,7 @@ class Run:
         set_seed(self.training.seed)
         model = self.kind.build(self.recipe, self.data)
         batches = self.batches(model)
+        self.filled = [*self.decided, *fill_in(self.recipe, self.data, model, batches)]
         checkpoints = self.folder / CHECKPOINTS
         better = self.kind.metrics[self.metric]
         arguments = training_arguments(
@@ -258,7 +274,7 @@ class Run:
             tokenizer=self.data.tokenizer,
             collate=self.kind.collator(self.session(model)),
             score=lambda model: self.score(model, "validation", final=False).metrics,
-            loss=self.kind.loss(self.recipe),
+            loss=self.kind.loss(self.recipe, self.data),
             callbacks=callbacks,
         )
         try:
@@ -289,7 +305,7 @@ class Run:
             found.append(EarlyStoppingCallback(self.training.patience))
         if self.state.is_main_process:
             if self.validates:
-                record = DataRecord.of(self.recipe.data).as_json()
+                record = DataRecord.of(self.recipe.data, self.filled).as_json()
                 found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
             found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
             if self.training.tensorboard:
@@ -331,6 +347,14 @@ class Run:
                 f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} read back from"
                 f" {self.folder}: what was saved is not what was trained"
             )
+
+
+def baseline_lines(baseline: dict[str, dict[str, float]]) -> list[str]:
+    """The scores of the best answer that ignores the texts, before training."""
+    return [
+        f"the best answer that ignores the texts scores on {split}: {numbers(found)}"
+        for split, found in baseline.items()
+    ]
 
 
 def joined(data: TextData) -> TextData:
