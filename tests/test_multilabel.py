@@ -61,7 +61,7 @@ def test_hugging_face_reads_it_as_multi_label(run):
     config = AutoModelForSequenceClassification.from_pretrained(run).config
     assert config.problem_type == "multi_label_classification"
     assert len(config.thresholds) == 3
-    scores = pipeline("text-classification", model=str(run), top_k=None)("the goal team and a bank price")
+    scores = pipeline("text-classification", model=str(run))("the goal team and a bank price", top_k=None)
     thresholds = dict(zip(config.id2label.values(), config.thresholds, strict=True))
     chosen = {one["label"] for one in scores if one["score"] >= thresholds[one["label"]]}
     assert chosen == {"sport", "money"}

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 SNIPPET = """import transevolve  # registers the model
 from transformers import pipeline
 
-classify = pipeline("text-classification", model={name}, top_k=None)
+classify = pipeline("text-classification", model={name})
 thresholds = dict(zip(classify.model.config.id2label.values(), classify.model.config.thresholds))
-[found["label"] for found in classify("a text") if found["score"] >= thresholds[found["label"]]]"""
+[found["label"] for found in classify("a text", top_k=None) if found["score"] >= thresholds[found["label"]]]"""
 
 
 @dataclass(frozen=True)
