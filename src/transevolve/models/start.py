@@ -92,10 +92,12 @@ def start_as_bag(
     assert isinstance(embedding, TokenEmbedding)
     zero_branches(model)
     set_vectors(embedding, vectors)
-    set_class_weights(embedding, classes, class_scale)
+    head = getattr(model, "head", None)
+    weighted = isinstance(head, PoolingHead) and head.token_weight is not None
+    # Pooling multiplies by exp(log_idf): divided by it, the pooled dimensions are naive Bayes' sums, up to layer norm.
+    set_class_weights(embedding, classes / np.exp(log_idf)[:, None] if weighted else classes, class_scale)
     if embedding.seen is not None:
         embedding.seen.copy_(torch.from_numpy(seen))
-    head = getattr(model, "head", None)
     if isinstance(head, PoolingHead):
         if head.token_weight is not None:
             head.token_weight.copy_(torch.from_numpy(log_idf))

@@ -313,7 +313,7 @@ def joined(data: TextData) -> TextData:
     from datasets import concatenate_datasets
 
     originals = {**data.originals}
-    if "validation" in originals:
+    if "train" in originals:
         originals["train"] = [*originals["train"], *originals["validation"]]
     assert data.train is not None
     assert data.validation is not None
