@@ -50,7 +50,7 @@ def test_weighted_loss():
 def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("rare")
     data = write_rare(folder / "mail.csv")
-    flags = ["--training.class_weights=balanced", "--training.select=macro_f1", "--training.epochs=3"]
+    flags = ["--training.class_weights=balanced", "--training.select=macro_f1", "--training.epochs=2"]
     assert train(f"--data.path={data}", f"--output={folder / 'run'}", *TINY, *flags) == 0
     return folder / "run"
 

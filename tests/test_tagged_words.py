@@ -69,6 +69,7 @@ def test_it_is_exported_and_reported(run, tmp_path):
     assert main(["export", str(run), *program]) == 0
 
 
+@pytest.mark.slow
 def test_another_system_learns_from_jsonl(tmp_path):
     data = write_tagged(tmp_path / "names.jsonl", rows=60)
     flags = [f"--data.path={data}", f"--output={tmp_path / 'run'}", "--training.epochs=2"]
