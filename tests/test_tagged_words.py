@@ -65,6 +65,11 @@ def test_it_is_exported_and_reported(run, tmp_path):
     assert main(["export", str(run), "--format", "hf", "--output", str(tmp_path / "hf")]) == 0
     assert "pipeline_tag: token-classification" in (tmp_path / "hf" / "README.md").read_text()
     assert main(["report", str(run), "--output", str(tmp_path / "report.html")]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+def test_it_is_exported_as_a_program(run, tmp_path):
     program = ["--format", "torch-export", "--output", str(tmp_path / "program"), "--rounds", "0"]
     assert main(["export", str(run), *program]) == 0
 
