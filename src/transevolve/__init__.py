@@ -11,6 +11,7 @@ from .core.after_import import after_import
 from .models.heads import MODELS
 
 if TYPE_CHECKING:
+    from .api import Run, load, train
     from .evolution.attention import EvolvedAttention
     from .evolution.stack import EvolvedEncoder
     from .models.config import TransEvolveConfig
@@ -34,6 +35,7 @@ __all__ = [
     "PeerForSequenceClassification",
     "PeerForTokenClassification",
     "PeerModel",
+    "Run",
     "TransEvolveConfig",
     "TransEvolveForCausalLM",
     "TransEvolveForConditionalGeneration",
@@ -41,15 +43,20 @@ __all__ = [
     "TransEvolveForSequenceClassification",
     "TransEvolveForTokenClassification",
     "TransEvolveModel",
+    "load",
     "load_reference",
+    "train",
 ]
 
 _HOMES = {
     "EvolvedAttention": "evolution.attention",
     "EvolvedEncoder": "evolution.stack",
     "PeerConfig": "models.peer_config",
+    "Run": "api",
     "TransEvolveConfig": "models.config",
+    "load": "api",
     "load_reference": "models.reference",
+    "train": "api",
     **{model.name: f"models.{model.module}" for model in MODELS},
 }
 

@@ -33,6 +33,8 @@ class Options:
         json: Write one JSON object instead of tables.
         output: Folder for the picture and the numbers; by default the run's own.
         batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
+        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
+        device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -50,6 +52,8 @@ class Options:
     json: bool = False
     output: str | None = None
     batch_tokens: int | None = None
+    precision: Literal["float32", "int8"] | None = None
+    device: str | None = None
 
 
 FILES = ("file", "text", "label", "source", "reference")
@@ -67,7 +71,7 @@ def run(options: Options) -> int:
     names = [options.run] if options.against is None else [options.run, options.against]
     evaluations = []
     for name in names:
-        model = load(name, batch_tokens=options.batch_tokens)
+        model = load(name, options.device, batch_tokens=options.batch_tokens, precision=options.precision)
         evaluations.append(_evaluate(model, options))
         del model
     first = evaluations[0]

@@ -107,7 +107,12 @@ class PairFacts:
 
 @dataclass
 class DataReport:
-    """Everything a reader of a result needs to know about its data."""
+    """Everything a reader of a result needs to know about its data.
+
+    Args:
+        columns: The columns that were read, by the setting that would name them.
+        settings: What the task used for settings of the data that may be left out.
+    """
 
     task: str
     selection: str
@@ -117,6 +122,7 @@ class DataReport:
     seed: int
     validation_cut: bool = False
     columns: dict[str, str | list[str]] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     languages: dict[str, str] = field(default_factory=dict)
     splits: dict[str, SplitFacts | PairFacts] = field(default_factory=dict)
 

@@ -1,6 +1,5 @@
 """ListOps: generated on this machine, once for each setting, by the Long Range Arena's definition."""
 
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
+from ..core.cache import default_cache
 from ..core.errors import UserError
 from ..core.files import atomic_file
 from .data import DataReport, SplitFacts, TextData
@@ -48,6 +48,7 @@ def load(
         vocab_size=len(ours),
         max_length=high,
         seed=options.seed,
+        settings={"min_length": low, "max_length": high, **{f"{split}_rows": count for split, count in rows.items()}},
     )
     datasets = {}
     for split in SPLITS:
@@ -67,11 +68,6 @@ def encoded_expressions(part: Expressions, brackets: str) -> Encoded:
     kept = part.tokens != CLOSE
     before = np.concatenate([[0], np.cumsum(kept)])
     return Encoded(part.tokens[kept], before[part.offsets])
-
-
-def default_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "transevolve"
 
 
 def cached_expressions(

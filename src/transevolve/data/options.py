@@ -26,14 +26,15 @@ class DataOptions:
     task: str = setting(
         "files",
         "files (your own texts and classes), regression (texts and numbers), multilabel (several labels per text),"
-        " tokens (a tag per word), translation, listops, agnews, imdb or imdb-char. With a source and a target, or"
-        " their languages, files means translation; with a label separator or several label columns, multilabel; with"
-        " a .conll file, tokens.",
+        " tokens (a tag per word), masked or causal (texts without labels), translation, listops, docstrings, agnews,"
+        " imdb or imdb-char. With a source and a target, or their languages, files means translation; with a label"
+        " separator or several label columns, multilabel; with a .conll file, tokens.",
     )
     path: str | None = setting(
         None,
         "A file (csv, tsv, jsonl, parquet; plain or gzip), or a folder with train, validation and test files; for"
-        " translation a folder with train.en, train.de and so on, plain or gzip.",
+        " translation a folder with train.en, train.de and so on, plain or gzip; for masked and causal any"
+        " folder of texts, .txt too.",
     )
     hub: str | None = setting(None, "A dataset on the Hugging Face hub, instead of a path; it is downloaded.")
     hub_config: str | None = setting(
@@ -79,7 +80,8 @@ class DataOptions:
     vocab_size: int | None = setting(None, "Largest size of a learned vocabulary.", Range(1, 2**24))
     max_length: int | None = setting(
         None,
-        "Tokens per text; longer texts are cut, and in translation not trained on. In listops, the length that every"
+        "Tokens per text; longer texts are cut, in language models into windows, and in translation not trained on."
+        " In listops, the length that every"
         " expression stays below.",
         Range(1, 2**24),
     )

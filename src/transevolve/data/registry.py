@@ -7,7 +7,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError, nearest, quoted
-from . import listops, text, translation
+from . import docstrings, listops, text, translation
 from .conll import CONLL, TOKENS
 from .data import TextData
 from .options import PAIR_OPTIONS, SPLITS, DataOptions, Split, changed, check_options
@@ -34,6 +34,9 @@ TASKS: dict[str, Task] = {
     "files": Task("your own texts and classes: csv, tsv, jsonl or parquet", text.USES, text.FILES.load),
     "translation": Task("pairs of sentences, line by line", translation.USES, translation.load, "translation"),
     "listops": Task("nested list operations, generated (Long Range Arena)", listops.USES, listops.load),
+    "docstrings": Task(
+        "sentences of docstrings, by library, found on this machine", docstrings.USES, docstrings.DOCSTRINGS.load
+    ),
     "agnews": Task("AG News: four topics, word pieces", text.USES, text.AG_NEWS.load),
     "imdb": Task("IMDB reviews: sentiment, word pieces", text.USES, text.IMDB.load),
     "imdb-char": Task("IMDB reviews: sentiment, 4000 characters", text.USES, text.IMDB_CHAR.load),

@@ -62,11 +62,11 @@ class TextTask:
         source = self._source(options)
         parts, names = self._parts(source, options, labels, splits, learn=tokenizer is None)
         max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
-        described = "as saved with the model"
+        described, size = "as saved with the model", None
         if tokenizer is None:
-            size = options.vocab_size or (self.vocab_size if kind in LEARNED else None)
+            size = options.vocab_size or (self.vocab_size if kind in LEARNED and options.vocab is None else None)
             texts = single_texts(parts["train"].rows.texts, source.pairs)
-            if options.unlabelled is not None and kind in LEARNED:
+            if options.unlabelled is not None and size is not None:
                 texts = [*texts, *vocabulary_texts(options.unlabelled, source.columns["text"])]
             tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size)
             if source.pairs:
@@ -84,6 +84,7 @@ class TextTask:
             seed=options.seed,
             validation_cut=_is_cut(source, options),
             columns=source.columns,
+            settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size},
         )
         encoded, originals = {}, {}
         for split in SPLITS:

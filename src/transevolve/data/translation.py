@@ -40,10 +40,10 @@ def load(
     cut = _is_cut(options, source)
     parts = _parts(source, options, cut, splits, learn=tokenizer is None)
     max_length = options.max_length or (tokenizer.model_max_length if tokenizer else MAX_LENGTH)
-    described = "as saved with the model"
+    described, size = "as saved with the model", options.vocab_size or VOCAB_SIZE
     if tokenizer is None:
         texts = [*parts["train"].sources, *parts["train"].targets]
-        tokenizer, described = build_tokenizer(kind, texts, max_length, vocab_size=options.vocab_size or VOCAB_SIZE)
+        tokenizer, described = build_tokenizer(kind, texts, max_length, vocab_size=size)
     report = DataReport(
         task=options.task,
         selection=_selection(source, options, cut),
@@ -52,6 +52,7 @@ def load(
         max_length=max_length,
         seed=options.seed,
         languages=source.languages,
+        settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size},
     )
     encoded = {}
     for split in SPLITS:

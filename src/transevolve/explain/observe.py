@@ -77,8 +77,8 @@ class Observation:
 class Observer:
     """The TransEvolve classifier of a run folder, ready to be observed."""
 
-    def __init__(self, folder: Path):
-        run = load(folder, "cpu")
+    def __init__(self, folder: Path, device: str | torch.device = "cpu"):
+        run = load(folder, device)
         model = run.model
         if not isinstance(model, TransEvolveForSequenceClassification):
             kind = getattr(model.config, "system", type(model).__name__)
@@ -98,7 +98,8 @@ class Observer:
         """Token ids of each text as a batch of one, and how many texts were cut."""
         longest = min(self.model.config.max_position_embeddings, limit or self.model.config.max_position_embeddings)
         encoded = encode(self.tokenizer, texts, longest, lambda i: f"text {i + 1}")
-        return [torch.from_numpy(row.astype(np.int64))[None] for row in encoded.rows()], encoded.truncated
+        rows = [torch.from_numpy(row.astype(np.int64))[None].to(self.model.device) for row in encoded.rows()]
+        return rows, encoded.truncated
 
     def steps(self, ids: Tensor) -> list[Step]:
         """Every depth, in order, before it acts; then the end, with `l` one beyond the last block."""
@@ -125,10 +126,10 @@ class Observer:
             tokens=readable_tokens(self.tokenizer, ids[0].tolist()),
             labels=self.labels,
             depths=[(step.number, step.l) for step in acting],
-            states=torch.stack([step.x[0] for step in [*acting, end]]).numpy(),
-            attention=torch.stack([step.state.attention(step.l)[0] for step in acting]).numpy(),
-            drift=torch.stack([_drift(step) for step in acting]).numpy(),
-            readout=torch.stack([self.read_out(step.x, ids) for step in [*acting, end]]).numpy(),
+            states=torch.stack([step.x[0] for step in [*acting, end]]).cpu().numpy(),
+            attention=torch.stack([step.state.attention(step.l)[0] for step in acting]).cpu().numpy(),
+            drift=torch.stack([_drift(step) for step in acting]).cpu().numpy(),
+            readout=torch.stack([self.read_out(step.x, ids) for step in [*acting, end]]).cpu().numpy(),
             truncated=bool(truncated),
         )
 
@@ -138,7 +139,7 @@ def _drift(step: Step) -> Tensor:
     initial = cast(Evolution, step.state.evolution).initial
     drift = initial.drift
     if drift is None:
-        return torch.zeros(initial.heads, initial.keys.shape[1])
+        return torch.zeros(initial.heads, initial.keys.shape[1], device=initial.keys.device)
     drift = drift[step.l - 1, 0]
     return drift - drift.mean(-1, keepdim=True)
 

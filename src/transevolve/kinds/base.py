@@ -20,7 +20,7 @@ from ..data import DataOptions, TextData
 from ..data.batching import Collator
 from ..data.registry import Task
 from .session import Session
-from .systems import build_model
+from .systems import build_model, check_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -88,6 +88,10 @@ class Prediction:
         """The prediction as `predict --json` prints it."""
         raise NotImplementedError
 
+    def row(self) -> dict[str, Any]:
+        """The prediction as a row of a table: a column for each key."""
+        return self.as_dict()
+
 
 class Kind(ABC):
     """A kind of task.
@@ -136,6 +140,11 @@ class Kind(ABC):
 
         `files` has the values of all of `evaluate`'s options that name files and columns.
         """
+
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        """Refuses settings that cannot work: before data are read, and again when they are."""
+        if data is None:
+            check_model(self.head, recipe.model)
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         """What a user should know before training starts."""

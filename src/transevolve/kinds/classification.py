@@ -76,6 +76,9 @@ class ClassPrediction(Prediction):
     def line(self) -> str:
         return f"{self.label.translate(ONE_FIELD)}\t{self.probability:.4f}"
 
+    def row(self) -> dict[str, Any]:
+        return {"text": self.text, "label": self.label, "probability": self.probability}
+
     def as_dict(self) -> dict[str, Any]:
         found = {"text": self.text, "label": self.label, "probability": self.probability}
         return {**found, "probabilities": self.probabilities}

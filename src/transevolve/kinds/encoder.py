@@ -17,11 +17,12 @@ from ..data.long_texts import averaged, encode_windows, labels_and_owners
 from ..data.notes import text_notes
 from ..data.options import changed
 from ..data.pair_tokenizers import is_paired
-from ..data.registry import task_of
+from ..data.registry import TASKS, task_of
 from ..data.wide_rows import joined
 from .bag_start import decided_for_texts, start_from_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
+from .systems import check_model, possible_shape
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -48,9 +49,10 @@ class LabelledKind(Kind):
             if columns:
                 raise UserError("--text and --label name columns of --file: add --file")
             return None
-        if trained.task == "listops":
-            raise UserError("listops is generated and has no columns to read from --file; use --split")
-        kept = {name: getattr(trained, name) for name in changed(trained) & {*READING}} | {"task": task_of(trained)}
+        if "test" not in TASKS[task_of(trained)].uses:
+            raise UserError(f"{trained.task} is generated and has no columns to read from --file; use --split")
+        kept: dict[str, Any] = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
+        kept["task"] = task_of(trained)
         return Path(file).name, replace(DataOptions(**kept), test=file, **columns)
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
@@ -80,6 +82,10 @@ class EncoderKind(LabelledKind):
     def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
         """(rows, classes), 1 where a text is of a class; None where labels are no classes."""
         return None
+
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        if data is None:
+            check_model(self.head, possible_shape(recipe.model))
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         """Whether a pair matches is nothing that a bag of its words shows."""

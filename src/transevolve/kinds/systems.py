@@ -1,9 +1,10 @@
 """From a recipe's model settings to a model of the system that they name."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
+import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -18,7 +19,7 @@ from ..peers import SYSTEMS
 OURS, MARIAN = "transevolve", "marian"
 TRANSLATES = "ForConditionalGeneration"
 LAYERS = {"num_blocks", "block_depth"}
-CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors"}
+CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors", "start"}
 NOT_MARIANS = {"embedding_dropout", "initializer_range", "position_scale", "pooling", "drop_unseen"}
 
 
@@ -31,7 +32,6 @@ def build_model(
     **facts: Any,
 ) -> PreTrainedModel:
     """A model with fresh weights under a head of `transevolve.models.heads`; `facts` are fields of its config."""
-    _require_head(options.system, head)
     tokens = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     facts |= {"vocab_size": len(tokenizer), "max_position_embeddings": max_length, **tokens}
     if is_paired(tokenizer):
@@ -39,6 +39,27 @@ def build_model(
     if labels:
         facts["id2label"] = dict(enumerate(labels))
         facts["label2id"] = {label: number for number, label in enumerate(labels)}
+    return _build(head, options, facts)
+
+
+def check_model(head: str, options: ModelOptions) -> None:
+    """Refuses settings that no model can be built with. The model it tries has neither memory nor values."""
+    with torch.device("meta"):
+        _build(head, options, {})
+
+
+def possible_shape(options: ModelOptions) -> ModelOptions:
+    """Where the data decide on the width or the number of heads, and only the other is set: one that fits."""
+    width, heads = options.hidden_size, options.num_attention_heads
+    if options.size is not None or (width is None) == (heads is None):
+        return options
+    if width is None:
+        return replace(options, hidden_size=64 * heads)
+    return replace(options, num_attention_heads=1 if width % 64 else width // 64)
+
+
+def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTrainedModel:
+    _require_head(options.system, head)
     size = options.size or "small"
     settings = {name: value for name, value in asdict(options).items() if value is not None and name not in CHOICES}
     try:
@@ -47,7 +68,7 @@ def build_model(
                 raise UserError("model.settings are of other systems: TransEvolve's are keys such as model.dropout")
             return build_transevolve(head, options.variant or "fullFF-1", size, **{**facts, **settings})
         layers = settings.get("num_blocks", 1) * settings.get("block_depth", 6)
-        used = {name: settings[name] for name in _used(options.system) & settings.keys() - LAYERS}
+        used = {name: settings[name] for name in shared_settings(options.system) & settings.keys() - LAYERS}
         if options.system == MARIAN:
             return build_marian(size, **facts, **used, num_hidden_layers=layers)
         more = {"num_hidden_layers": layers, "system_settings": options.settings}
@@ -62,13 +83,13 @@ def unused(options: ModelOptions) -> list[str]:
         return []
     used = {
         *CHOICES - {"variant", "settings"},
-        *_used(options.system),
+        *shared_settings(options.system),
         *({"settings"} if options.system != MARIAN else ()),
     }
     return [f"model.{name}" for name, value in asdict(options).items() if value is not None and name not in used]
 
 
-def _used(system: str) -> set[str]:
+def shared_settings(system: str) -> set[str]:
     """The settings that a system other than TransEvolve shares with it."""
     shared = {f.name for f in fields(PeerSettings)} | LAYERS
     return shared - NOT_MARIANS if system == MARIAN else shared

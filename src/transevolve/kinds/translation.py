@@ -57,6 +57,10 @@ class TranslationPrediction(Prediction):
         lines = [" ".join(translated.text.splitlines()) for translated in self.translations]
         return "\n".join([*lines, *[""] * (self.n_best - len(lines))])
 
+    def row(self) -> dict[str, Any]:
+        best = self.translations[0]
+        return {"text": self.text, "translation": best.text, "score": best.score}
+
     def as_dict(self) -> dict[str, Any]:
         listed = [{"text": translated.text, "score": translated.score} for translated in self.translations]
         return {"source": self.text, "translations": listed}
@@ -129,6 +133,13 @@ class Translation(Kind):
             return None
         kept = DataOptions(task="translation", max_length=trained.max_length)
         return Path(source).name, replace(kept, test_source=source, test_target=reference)
+
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        super().check(recipe, data)
+        beams = max(recipe.training.beams, recipe.training.eval_beams)
+        vocabulary = recipe.data.vocab_size if data is None else len(data.tokenizer)
+        if vocabulary is not None and 2 * beams > vocabulary:
+            raise UserError(f"{beams} beams need a vocabulary of twice as many tokens, which has {vocabulary}")
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         """A named variant is the paper's, its start included; otherwise matrices start small, as Marian's do."""
@@ -226,6 +237,7 @@ def translate_ids(
     found: list[list[Translated]] = [[Translated("", 0.0)] for _ in sources]
     special = len(tokenizer("")["input_ids"])
     filled = [number for number, ids in enumerate(sources) if len(ids) > special]
+    session.advance(len(sources) - len(filled))
     with session.inference():
         for batch in Batches([len(sources[i]) for i in filled], tokens=max(batch_tokens, 1), shuffle=False):
             ids, mask = padded([sources[filled[i]] for i in batch], session.pad)
@@ -234,6 +246,7 @@ def translate_ids(
                 texts = tokenizer.batch_decode([h.ids for h in hypotheses], skip_special_tokens=True)
                 pairs = zip(texts, hypotheses, strict=True)
                 found[filled[place]] = [Translated(text, hypothesis.score) for text, hypothesis in pairs]
+            session.advance(len(batch))
     return found
 
 

@@ -8,8 +8,9 @@ import torch
 from transformers import PreTrainedModel
 
 from ..config.recipe import Recipe
+from ..core.environment import allocator, openmp
 from ..core.json_files import read_json
-from ..core.machine import commit, device_name, load_average, versions
+from ..core.machine import commit, cpu_flags, device_name, load_average, versions
 from ..data import TextData, task_of
 
 
@@ -46,6 +47,8 @@ class Result:
     baseline: dict[str, dict[str, float]] = field(default_factory=dict)
     yardstick: dict[str, Any] | None = None
     refit: bool = False
+    start: str | None = None
+    self_training: dict[str, Any] | None = None
 
     @classmethod
     def gather(
@@ -92,6 +95,7 @@ class Result:
             data=data.report.as_dict(),
             yardstick=yardstick,
             refit=refit_seconds is not None,
+            start=recipe.model.start,
             baseline=baseline or {},
         )
 
@@ -105,7 +109,10 @@ def machine_facts(device: torch.device) -> dict[str, str]:
     """What a number depends on besides its settings, as it is when training starts."""
     return {
         "device": device_name(str(device)),
+        "cpu flags": cpu_flags(),
         "threads": str(torch.get_num_threads()),
+        "OpenMP": openmp(),
+        "allocator": allocator(),
         "load": f"{load_average():.2f}",
         **versions(),
         "commit": commit() or "not a checkout",
@@ -123,7 +130,7 @@ def describe(recipe: Recipe) -> str:
 def result_rows(result: Result) -> list[list[str]]:
     """The summary, as cells of a table."""
     rows = [
-        ["system", result.system],
+        ["system", result.system if result.start is None else f"{result.system}, started from {result.start}"],
         ["parameters", f"{result.parameters:,} ({result.parameters_without_embedding:,} without the embedding)"],
         ["selected", f"step {result.best_step:,}, by {result.selected_by} on {result.selected_on}"],
         ["validation", numbers(result.validation)],
