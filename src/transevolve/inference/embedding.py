@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 
 from ..data.batching import Collator, RowStore
 from ..kinds.session import Session
-from ..models.heads.classification import masked_mean
 from ..models.inputs import padding_mask
+from ..models.pooling import masked_mean
 
 
 def embeddings(session: Session, texts: Sequence[str], where: Callable[[int], str]) -> np.ndarray:
