@@ -142,7 +142,7 @@ class MultiLabel(EncoderKind):
         return LabelSetScore(metrics, len(labels), found)
 
     def thresholds(self, config: PreTrainedConfig) -> np.ndarray:
-        return np.asarray(getattr(config, "thresholds", [0.5] * config.num_labels))
+        return np.asarray(getattr(config, "thresholds", [0.5] * (config.num_labels or 0)))
 
     def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> LabelSetPrediction:
         from scipy.special import expit
