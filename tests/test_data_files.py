@@ -73,6 +73,17 @@ def test_every_format_gives_the_same_rows(name, tmp_path):
     assert found.labels == ["0", "1"] * len(AWKWARD)
 
 
+def test_the_texts_of_a_split_are_those_that_were_read(tmp_path):
+    data = load(write(tmp_path / "all.csv", reviews()), validation=0.25)
+    for split in ("train", "validation"):
+        texts, rows = data.texts(split), data.split(split)
+        assert [data.tokenizer(text)["input_ids"] for text in texts] == rows["input_ids"][:]
+        assert [data.labels.index(names[int(text[-1])]) for text in texts for names in [("bad", "good")]] == rows[
+            "labels"
+        ][:]
+    assert data.texts("test") is None
+
+
 @EVERY_FORMAT
 def test_one_file_is_enough(name, tmp_path):
     data = load(write(tmp_path / f"reviews.{name}", reviews()))

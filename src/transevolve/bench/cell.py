@@ -58,7 +58,7 @@ def load(cell: Cell, spec: Spec) -> Workload:
 
 def _training_step(model: PreTrainedModel) -> Callable[[Inputs], None]:
     model.train()
-    optimizer = build_optimizer(model.parameters(), TRAINING)
+    optimizer = build_optimizer(model, TRAINING)
     build_schedule(optimizer, TRAINING, total=1, hidden_size=model.config.hidden_size)
 
     def step(inputs: Inputs) -> None:

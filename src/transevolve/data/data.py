@@ -1,5 +1,6 @@
 """What a task hands to training: tokenised splits, class names, a tokenizer, and the facts about them."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,7 @@ class DataReport:
     vocab_size: int
     max_length: int
     seed: int
+    validation_cut: bool = False
     columns: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     languages: dict[str, str] = field(default_factory=dict)
@@ -134,7 +136,8 @@ class TextData:
     A split is None where there is none, or where it was not asked for. `labels` names the model's outputs. In
     classification the column `labels` is an index into these names. In translation it is the target's tokens, as
     `input_ids` is the source's, each with its end token; `length` is that of the longer side; validation and test also
-    have the original texts, `source` and `target`; and the outputs have no names.
+    have the original texts, `source` and `target`; and the outputs have no names. `originals` has the texts of labelled
+    rows as they were read, by split.
     """
 
     train: "Dataset | None"
@@ -143,6 +146,11 @@ class TextData:
     labels: list[str]
     tokenizer: PreTrainedTokenizerFast
     report: DataReport
+    originals: Mapping[Split, Sequence[str]] = field(default_factory=dict)
+
+    def texts(self, split: Split) -> Sequence[str] | None:
+        """The text of each row of a split as it was read; None if its rows are generated, or are pairs."""
+        return self.originals.get(split)
 
     def split(self, name: Split) -> "Dataset | None":
         return getattr(self, name)

@@ -57,6 +57,13 @@ def pair_dataset(sources: Encoded, targets: Encoded, texts: Mapping[str, Sequenc
     return _dataset(columns, sources.ids, sources.offsets, targets.ids, targets.offsets, written)
 
 
+def joined_ids(rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
+    """The token ids of a dataset end to end, and where each text starts, without Python's integers."""
+    column = rows.data.column("input_ids").combine_chunks()
+    offsets = column.offsets.to_numpy()
+    return column.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
 def _int32(values: np.ndarray) -> pa.Array:
     return pa.array(values.astype(np.int32))
 

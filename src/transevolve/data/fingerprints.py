@@ -8,10 +8,11 @@ from .files import SPLIT_NAMES
 from .lines import open_bytes
 from .options import SPLITS, DataOptions, Split
 from .registry import task_of
+from .unlabelled import text_files
 
 SIDES = ("source", "target")
 PAIRED = tuple(f"{split}_{side}" for split in ("validation", "test") for side in SIDES)
-NAMED = ("path", "validation", "test", "vocab", *SIDES, *PAIRED)
+NAMED = ("path", "validation", "test", "vocab", "unlabelled", *SIDES, *PAIRED)
 
 
 def located(options: DataOptions, folder: Path) -> DataOptions:
@@ -28,7 +29,9 @@ def data_files(options: DataOptions) -> dict[str, Path]:
         if not isinstance(value, str):
             continue
         path = Path(value)
-        if path.is_dir():
+        if name == "unlabelled":
+            found |= {f"{name}/{file.name}": file for file in text_files(path)}
+        elif path.is_dir():
             found |= {f"{name}/{key}": file for key, file in _in_folder(path, options).items()}
         elif path.is_file():
             found[name] = path
@@ -54,7 +57,7 @@ def _makes(name: str, split: Split, before: dict[str, str]) -> bool:
 
 
 def _split_of(name: str) -> Split | None:
-    if name == "vocab":
+    if name == "vocab" or name.startswith("unlabelled"):
         return None
     key = name.partition("/")[2] or name
     named: list[Split] = [split for split in SPLITS if key.startswith(split)]

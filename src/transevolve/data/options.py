@@ -81,6 +81,10 @@ class DataOptions:
     validation_rows: int | None = setting(None, "Validate on this many rows.", ROWS)
     test_rows: int | None = setting(None, "Test on this many rows.", ROWS)
     seed: int = setting(0, "Decides which rows are cut off or sampled, and what is generated.", Range(0, 2**32 - 1))
+    unlabelled: str | None = setting(
+        None,
+        "Texts without labels to learn words from: a file (txt, csv, tsv, jsonl, parquet; plain or gzip) or a folder.",
+    )
     cache: str | None = setting(None, "Folder for what is generated or downloaded.")
 
     def rows_wanted(self, split: Split) -> int | None:

@@ -15,11 +15,12 @@ from .sources import Source
 from .splitting import cut_rows
 from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
+from .unlabelled import vocabulary_texts
 
 BERT_VOCAB_SIZE = 30522
 LEARNED = ("wordpiece", *SUBWORDS)
 USES = frozenset(
-    {"path", "hub", "hub_config", "text", "label", "validation", "test"}
+    {"path", "hub", "hub_config", "text", "label", "validation", "test", "unlabelled"}
     | {"tokenizer", "vocab", "vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"}
 )
 
@@ -59,7 +60,10 @@ class TextTask:
         described, size = "as saved with the model", None
         if tokenizer is None:
             size = options.vocab_size or (self.vocab_size if kind in LEARNED and options.vocab is None else None)
-            tokenizer, described = build_tokenizer(kind, parts["train"].rows.texts, max_length, options.vocab, size)
+            texts = parts["train"].rows.texts
+            if options.unlabelled is not None and kind in LEARNED:
+                texts = [*texts, *vocabulary_texts(options.unlabelled, source.columns["text"])]
+            tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size)
         report = DataReport(
             task=options.task,
             selection=_selection(source, options),
@@ -67,16 +71,18 @@ class TextTask:
             vocab_size=len(tokenizer),
             max_length=max_length,
             seed=options.seed,
+            validation_cut=_is_cut(source, options),
             columns=source.columns,
             settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size},
         )
-        encoded = {}
+        encoded, originals = {}, {}
         for split in SPLITS:
             part = parts.pop(split, None)
             if part is not None and split in splits:
                 encoded[split], report.splits[split] = encode_part(part, self.targets, names, tokenizer, max_length)
+                originals[split] = part.rows.texts
         train, validation, test = (encoded.get(split) for split in SPLITS)
-        return TextData(train, validation, test, names, tokenizer, report)
+        return TextData(train, validation, test, names, tokenizer, report, originals)
 
     def _source(self, options: DataOptions) -> Source:
         if options.path is not None and options.hub is not None:

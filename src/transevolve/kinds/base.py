@@ -8,11 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from ..config.learning import PLAIN
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..data import DataOptions, TextData
@@ -57,6 +58,16 @@ class Score:
     def compare(self, other: "Score", names: tuple[str, str]) -> tuple[dict[str, Any], Table]:
         """A test of whether two models differ on the same rows."""
         raise UserError(f"{names[0]} cannot be compared with {names[1]}: --against is for translation")
+
+
+class Yardstick(Protocol):
+    """A simple method, scored on the same rows."""
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+    def lines(self, validation: Mapping[str, float], test: Mapping[str, float] | None) -> list[str]:
+        """For a terminal: its scores, and what to do if it is ahead of the model with these."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -130,6 +141,10 @@ class Kind(ABC):
         """What a user should know before training starts."""
         return []
 
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        """Values of a recipe's dotted keys, for what is still open once the data is known."""
+        return PLAIN
+
     def facts(self, data: TextData) -> dict[str, Any]:
         """Fields of the model's configuration, besides those of the tokenizer and the names of the outputs."""
         return {}
@@ -139,6 +154,16 @@ class Kind(ABC):
         return build_model(
             self.head, recipe.model, data.tokenizer, data.report.max_length, data.labels, **self.facts(data)
         )
+
+    def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:  # noqa: B027
+        """Changes fresh weights by what the data says, before the first step."""
+
+    def yardstick(self, recipe: Recipe, data: TextData, refit: bool) -> "Yardstick | None":
+        """What a simple method makes of the same rows; None if there is none to compare with.
+
+        `refit` is whether the model that is tested has learned from the rows of validation too.
+        """
+        return None
 
     def loss(self, recipe: Recipe) -> LossFunction | None:
         """`loss(outputs, labels, num_items_in_batch)`; None if the model computes its own."""

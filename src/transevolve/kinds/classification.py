@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from transformers import PreTrainedConfig
 
+from ..config.recipe import Recipe
+from ..data import TextData
+from ..metrics.bag_of_words import BagOfWords, bag_of_words_of
 from ..metrics.classification import ClassificationScores, classification_scores
 from .base import Prediction, Score, Table
 from .encoder import EncoderKind
@@ -81,6 +84,14 @@ class Classification(EncoderKind):
     noun = "a classifier"
     defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
     metrics: ClassVar[Mapping[str, bool]] = {"accuracy": True, "loss": False, "macro_f1": True}
+
+    starts_as_bag = True
+
+    def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray:
+        return np.eye(len(data.labels))[labels]
+
+    def yardstick(self, recipe: Recipe, data: TextData, refit: bool) -> BagOfWords | None:
+        return bag_of_words_of(data, recipe.training.seed, refit)
 
     def fits(self, config: PreTrainedConfig) -> bool:
         return not config.is_encoder_decoder and config.problem_type in (None, "single_label_classification")

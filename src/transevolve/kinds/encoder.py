@@ -4,16 +4,18 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from transformers import AutoModelForSequenceClassification, PreTrainedConfig
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
+from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..data import DataOptions
+from ..data import DataOptions, TextData
 from ..data.batching import RowStore
 from ..data.options import changed
 from ..data.registry import TASKS
+from .bag_start import decided_for_texts, start_from_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
 
@@ -24,13 +26,18 @@ READING = ("task", "text", "label", "max_length")
 
 
 class EncoderKind(Kind):
-    """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`)."""
+    """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`).
+
+    Attributes:
+        starts_as_bag: Whether models of words start as a bag of words by default.
+    """
 
     head = "ForSequenceClassification"
     auto_class = AutoModelForSequenceClassification
     pipeline_tag = "text-classification"
     evaluation_options = frozenset({"file", "text", "label"})
     graph_output = "logits"
+    starts_as_bag: ClassVar[bool] = False
 
     @abstractmethod
     def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> Score:
@@ -39,6 +46,20 @@ class EncoderKind(Kind):
     @abstractmethod
     def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> Prediction:
         """The prediction that a row of outputs stands for."""
+
+    def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
+        """(rows, classes), 1 where a text is of a class; None where labels are no classes."""
+        return None
+
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        words = data.texts("train") is not None and data.tokenizer.init_kwargs.get("unit") is None
+        return decided_for_texts(recipe, data, words and self.starts_as_bag)
+
+    def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
+        if recipe.model.initialization == "bag":
+            assert data.train is not None
+            labels = np.asarray(data.train["labels"][:])
+            start_from_texts(model, recipe, data, self.membership(labels, data))
 
     def labels(self, config: PreTrainedConfig) -> list[str]:
         names = config.id2label or {}

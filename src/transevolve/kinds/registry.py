@@ -7,6 +7,7 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from ..config.recipe import Recipe
 from ..core.errors import UserError, nearest, quoted
+from ..data import TextData
 from ..data.registry import TASKS, task_of
 from ..runs.folder import load_errors
 from .base import Kind
@@ -73,6 +74,17 @@ def resolve(recipe: Recipe) -> Kind:
             f"{nearest(select, kind.metrics)}"
         )
     return kind
+
+
+def decide(kind: Kind, recipe: Recipe, data: TextData) -> None:
+    """Fills in what is still open and follows from the data; `recipe.decided` lists it."""
+    decided = []
+    for key, value in kind.decide(recipe, data).items():
+        options, name = _setting(recipe, key)
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+            decided.append(key)
+    recipe.decided = sorted(decided)
 
 
 def _setting(recipe: Recipe, key: str) -> tuple[Any, str]:

@@ -17,7 +17,8 @@ from ..peers import SYSTEMS
 OURS, MARIAN = "transevolve", "marian"
 TRANSLATES = "ForConditionalGeneration"
 LAYERS = {"num_blocks", "block_depth"}
-CHOICES = {"system", "variant", "size", "settings"}
+CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors"}
+NOT_MARIANS = {"embedding_dropout", "initializer_range", "position_scale", "pooling", "drop_unseen"}
 
 
 def build_model(
@@ -35,18 +36,19 @@ def build_model(
     if labels:
         facts["id2label"] = dict(enumerate(labels))
         facts["label2id"] = {label: number for number, label in enumerate(labels)}
+    size = options.size or "small"
     settings = {name: value for name, value in asdict(options).items() if value is not None and name not in CHOICES}
     try:
         if options.system == OURS:
             if options.settings is not None:
                 raise UserError("model.settings are of other systems: TransEvolve's are keys such as model.dropout")
-            return build_transevolve(head, options.variant or "fullFF-1", options.size, **{**facts, **settings})
+            return build_transevolve(head, options.variant or "fullFF-1", size, **{**facts, **settings})
         layers = settings.get("num_blocks", 1) * settings.get("block_depth", 6)
         used = {name: settings[name] for name in shared_settings(options.system) & settings.keys() - LAYERS}
         if options.system == MARIAN:
-            return build_marian(options.size, **facts, **used, num_hidden_layers=layers)
+            return build_marian(size, **facts, **used, num_hidden_layers=layers)
         more = {"num_hidden_layers": layers, "system_settings": options.settings}
-        return build_peer(head, options.system, options.size, **facts, **used, **more)
+        return build_peer(head, options.system, size, **facts, **used, **more)
     except (ValueError, StrictDataclassError) as error:
         raise UserError(f"model: {error.__cause__ or error}") from error
 
@@ -55,14 +57,18 @@ def unused(options: ModelOptions) -> list[str]:
     """The settings that are set and that the system does not have."""
     if options.system == OURS:
         return []
-    used = {"system", "size", *shared_settings(options.system), *({"settings"} if options.system != MARIAN else ())}
+    used = {
+        *CHOICES - {"variant", "settings"},
+        *shared_settings(options.system),
+        *({"settings"} if options.system != MARIAN else ()),
+    }
     return [f"model.{name}" for name, value in asdict(options).items() if value is not None and name not in used]
 
 
 def shared_settings(system: str) -> set[str]:
     """The settings that a system other than TransEvolve shares with it."""
     shared = {f.name for f in fields(PeerSettings)} | LAYERS
-    return shared - {"embedding_dropout"} if system == MARIAN else shared
+    return shared - NOT_MARIANS if system == MARIAN else shared
 
 
 def _require_head(system: str, head: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig
 
+from ..config.learning import PLAIN, small_range
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import write_atomically
@@ -17,6 +18,8 @@ from ..data import DataOptions, TextData
 from ..data.batching import IGNORED, Batches, Collator, RowStore, padded
 from ..decoding import BeamOptions, beam_search
 from ..models.loss import smoothed_cross_entropy
+from ..models.settings import size_settings
+from .bag_start import require_no_bag
 from .base import Kind, LossFunction, Prediction, Score, Table, Where
 from .session import Session
 from .systems import OURS, TRANSLATES
@@ -130,6 +133,18 @@ class Translation(Kind):
             return None
         kept = DataOptions(task="translation", max_length=trained.max_length)
         return Path(source).name, replace(kept, test_source=source, test_target=reference)
+
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        """A named variant is the paper's, its start included; otherwise matrices start small, as Marian's do."""
+        model = recipe.model
+        require_no_bag(recipe, self.noun)
+        start = model.initialization or ("small" if model.variant is None else "authors")
+        found = {**PLAIN, "model.initialization": start}
+        if start == "small":
+            found["model.initializer_range"] = small_range(
+                model.hidden_size or size_settings(model.size or "small")["hidden_size"]
+            )
+        return found
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         limit, rows = recipe.training.eval_sentences, 0 if data.validation is None else len(data.validation)

@@ -1,6 +1,7 @@
 """Token embeddings, N(0, 1/d) times sqrt(d), plus sinusoidal positions computed for any length."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -21,11 +22,25 @@ def sinusoidal_positions(
 
 
 class TokenEmbedding(nn.Embedding):
-    """Embeddings scaled to unit variance; in training, some of their entries dropped."""
+    """Embeddings scaled to unit variance; in training, some of their entries dropped.
 
-    def __init__(self, vocab_size: int, hidden_size: int, dropout: float):
+    `seen`, if there is one, marks the tokens of the training texts; the others count as padding.
+    """
+
+    seen: Tensor | None
+
+    def __init__(
+        self,
+        vocab_size: int,
+        hidden_size: int,
+        dropout: float = 0.0,
+        position_scale: float = 1.0,
+        drop_unseen: bool = False,
+    ):
         super().__init__(vocab_size, hidden_size)
         self.dropout = Dropout(dropout)
+        self.position_scale = position_scale
+        self.register_buffer("seen", torch.ones(vocab_size, dtype=torch.bool) if drop_unseen else None)
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
@@ -34,6 +49,14 @@ class TokenEmbedding(nn.Embedding):
         return self.dropout(super().forward(input) * math.sqrt(self.embedding_dim))
 
 
-def add_positions(x: Float[Tensor, "batch n d"], start: int = 0) -> Float[Tensor, "batch n d"]:
-    positions = torch.arange(start, start + x.shape[1], device=x.device)
-    return x + sinusoidal_positions(positions, x.shape[2], x.dtype)
+def add_positions(
+    x: Float[Tensor, "batch n d"], positions: Int[Tensor, "*batch n"], scale: float = 1.0
+) -> Float[Tensor, "batch n d"]:
+    waves = sinusoidal_positions(positions, x.shape[2], x.dtype)
+    return x + (waves if scale == 1.0 else waves * scale)
+
+
+def token_embedding(config: Any) -> TokenEmbedding:
+    """The embedding that a model's configuration describes."""
+    shape = (config.vocab_size, config.hidden_size)
+    return TokenEmbedding(*shape, config.embedding_dropout, config.position_scale, config.drop_unseen)

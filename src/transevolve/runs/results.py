@@ -20,6 +20,9 @@ class Result:
     Args:
         epochs: Validation metrics each time they were taken, with step, epoch and seconds trained.
         selected_on: The split that chose the model; `test` was scored once, afterwards.
+        yardstick: What a bag of words makes of the same rows.
+        refit: Whether the model was trained a second time, on the rows of validation too; `validation` is the score
+            of the first.
     """
 
     task: str
@@ -39,6 +42,8 @@ class Result:
     command: str
     machine: dict[str, str]
     data: dict[str, Any]
+    yardstick: dict[str, Any] | None = None
+    refit: bool = False
 
     @classmethod
     def gather(
@@ -52,6 +57,8 @@ class Result:
         validation: dict[str, float],
         test: dict[str, float] | None,
         machine: dict[str, str],
+        refit_seconds: float | None = None,
+        yardstick: dict[str, Any] | None = None,
     ) -> "Result":
         evaluations = [
             {key.removeprefix("eval_"): value for key, value in row.items()}
@@ -73,13 +80,15 @@ class Result:
             selected_on=data.report.selection,
             validation=validation,
             test=test,
-            seconds=last["seconds"],
+            seconds=last["seconds"] + (refit_seconds or 0.0),
             seconds_per_epoch=last["seconds"] / max(last["epoch"], 1e-9),
             tokens_per_second=sorted(rates)[len(rates) // 2] if rates else 0.0,
             seed=recipe.training.seed,
             command=command,
             machine=machine,
             data=data.report.as_dict(),
+            yardstick=yardstick,
+            refit=refit_seconds is not None,
         )
 
 
@@ -115,6 +124,8 @@ def result_rows(result: Result) -> list[list[str]]:
         ["selected", f"step {result.best_step:,}, by {result.selected_by} on {result.selected_on}"],
         ["validation", _numbers(result.validation)],
     ]
+    if result.refit:
+        rows.append(["trained again", "on all rows, those of validation too; test is the score of this model"])
     if result.test is not None:
         rows.append(["test", _numbers(result.test)])
     rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s per epoch"])

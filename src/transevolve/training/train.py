@@ -3,7 +3,7 @@
 import json
 import math
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,14 @@ from ..data import TextData, load_data
 from ..data.batching import Batches, RowStore
 from ..data.options import Split
 from ..kinds.base import Kind, Score
-from ..kinds.registry import resolve
+from ..kinds.registry import decide, resolve
 from ..kinds.session import Session
 from ..kinds.systems import unused
 from ..runs.data_record import DataRecord, data_changes
 from ..runs.folder import load_errors, load_model, publish_model
 from ..runs.lock import locked
 from ..runs.metrics_file import MetricsFile
-from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, RESULTS, TENSORBOARD
+from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, REFIT, RESULTS, TENSORBOARD
 from ..runs.plots import write_curves
 from ..runs.results import Result, machine_facts, read_results
 from ..runs.storage import check_manifest
@@ -72,6 +72,7 @@ def train(recipe: Recipe, command: str) -> Result:
             return finished
         with state.main_process_first():
             data = load_data(recipe.data)
+        decide(kind, recipe, data)
         if state.is_main_process:
             say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
             ignored = unused(recipe.model)
@@ -96,6 +97,7 @@ class Run:
     state: PartialState
     stop: StopOnSignal
     kind: Kind
+    validates: bool = True
 
     def __post_init__(self):
         self.training = self.recipe.training
@@ -120,45 +122,93 @@ class Run:
     def result(self, command: str) -> Result:
         metrics = MetricsFile(self.folder)
         best_step = self.fit(metrics)
-        checkpoint = self.folder / CHECKPOINTS / f"checkpoint-{best_step}"
-        if self.state.is_main_process:
-            publish_model(checkpoint, self.folder)
-            parts = {"validation": self.data.validation, "test": self.data.test}
-            sizes = [f"{len(rows):,} rows of {name}" for name, rows in parts.items() if rows is not None]
-            say(f"scoring the model of step {best_step:,} on {' and '.join(sizes)}")
-        self.state.wait_for_everyone()
-        model: PreTrainedModel = load_model(self.folder, self.kind.auto_class)
-        model.to(self.state.device)  # pyright: ignore[reportArgumentType]
+        model = self.published(self.folder / CHECKPOINTS / f"checkpoint-{best_step}")
         again = self.score(model, "validation", final=False).metrics
         self.check_reloaded(again, best_step, metrics)
         validation = again if self.kind.scored_alike else self.score(model, "validation", final=True).metrics
+        refit_seconds = None
+        if self.training.refit:
+            model, refit_seconds = self.refit()
         test = None if self.data.test is None else self.score(model, "test", final=True).metrics
         for split, scores in (("validation", validation), ("test", test or {})):
             require_finite(scores, f"the selected model on {split}")
         rows = metrics.rows()
-        result = Result.gather(self.recipe, command, self.data, model, rows, best_step, validation, test, self.facts)
+        yardstick = self.yardstick(validation, test)
+        result = Result.gather(
+            self.recipe,
+            command,
+            self.data,
+            model,
+            rows,
+            best_step,
+            validation,
+            test,
+            self.facts,
+            refit_seconds,
+            yardstick,
+        )
         if self.state.is_main_process:
             write_curves(self.folder / CURVES, rows, f"{result.task}, {result.system}")
             write_atomically(self.folder / RESULTS, json.dumps(asdict(result), indent=1) + "\n")
         return result
 
+    def published(self, checkpoint: Path) -> PreTrainedModel:
+        """The model of a checkpoint, copied to the top of the run and read back from there."""
+        if self.state.is_main_process:
+            publish_model(checkpoint, self.folder)
+            parts = {"validation": self.data.validation, "test": self.data.test}
+            sizes = [f"{len(rows):,} rows of {name}" for name, rows in parts.items() if rows is not None]
+            say(f"scoring the model of step {checkpoint.name.rpartition('-')[2]} on {' and '.join(sizes)}")
+        self.state.wait_for_everyone()
+        model: PreTrainedModel = load_model(self.folder, self.kind.auto_class)
+        return model.to(self.state.device)  # pyright: ignore[reportArgumentType]
+
+    def refit(self) -> tuple[PreTrainedModel, float]:
+        """Trains again on all rows, as long as before; returns the model and the seconds that took."""
+        if self.state.is_main_process:
+            say("training again on all rows, those of validation too (training.refit)")
+        options = replace(self.training, patience=0, eval_steps=0)
+        recipe = replace(self.recipe, training=options)
+        again = Run(recipe, self.folder / REFIT, joined(self.data), self.state, self.stop, self.kind, validates=False)
+        again.folder.mkdir(exist_ok=True)
+        metrics = MetricsFile(again.folder)
+        step = again.fit(metrics)
+        seconds = metrics.rows()[-1]["seconds"] if metrics.rows() else 0.0
+        return self.published(again.folder / CHECKPOINTS / f"checkpoint-{step}"), seconds
+
+    def yardstick(self, validation: dict[str, float], test: dict[str, float] | None) -> dict[str, Any] | None:
+        """What a simple method makes of the same rows, shown and recorded by the main process."""
+        if not self.training.yardstick or not self.state.is_main_process:
+            return None
+        try:
+            found = self.kind.yardstick(self.recipe, self.data, bool(self.training.refit))
+        except UserError as error:
+            say(f"note: {error}")
+            return None
+        if found is None:
+            return None
+        say("\n".join(found.lines(validation, test)))
+        return found.as_dict()
+
     def fit(self, metrics: MetricsFile) -> int:
-        """Trains to the end; returns the step that validated best."""
+        """Trains to the end; returns the step that validated best, or the last one if nothing is validated."""
         set_seed(self.training.seed)
         model = self.kind.build(self.recipe, self.data)
         batches = self.batches(model)
-        self.filled = fill_in(self.recipe, self.data, model, batches)
+        fill_in(self.recipe, self.data, model, batches)
         checkpoints = self.folder / CHECKPOINTS
         better = self.kind.metrics[self.metric]
         arguments = training_arguments(
-            self.training, checkpoints, batches.parts, self.metric, better, sharded_modules(model)
+            self.training, checkpoints, batches.parts, self.metric, better, sharded_modules(model), self.validates
         )
         resumed = decided_by_main(
             self.state,
-            lambda: find_resumption(checkpoints, self.training, self.metric, better),
+            lambda: find_resumption(checkpoints, self.training, self.metric, better, self.validates),
         )
         if resumed.finished is not None:
             return resumed.finished
+        if resumed.checkpoint is None:
+            self.kind.start(model, self.recipe, self.data)
         callbacks = self.callbacks(metrics, resumed)
         trainer = EvolveTrainer(
             model,
@@ -186,6 +236,8 @@ class Run:
                     callback.close()
         if self.stop.asked and trainer.state.global_step < trainer.state.max_steps:
             raise Interrupted(f"saved at step {trainer.state.global_step:,}; the same command resumes from there")
+        if not self.validates:
+            return trainer.state.global_step
         if trainer.state.best_global_step is None:
             raise UserError(f"no model was validated in {trainer.state.global_step:,} steps: lower training.eval_steps")
         return trainer.state.best_global_step
@@ -198,8 +250,9 @@ class Run:
         if self.training.patience:
             found.append(EarlyStoppingCallback(self.training.patience))
         if self.state.is_main_process:
-            record = DataRecord.of(self.recipe.data, self.filled).as_json()
-            found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
+            if self.validates:
+                record = DataRecord.of(self.recipe.data).as_json()
+                found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
             found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
             if self.training.tensorboard:
                 found.append(tensorboard(self.folder / TENSORBOARD))
@@ -239,6 +292,18 @@ class Run:
                 f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} read back from"
                 f" {self.folder}: what was saved is not what was trained"
             )
+
+
+def joined(data: TextData) -> TextData:
+    """The data with the rows of validation among those of train."""
+    from datasets import concatenate_datasets
+
+    originals = {**data.originals}
+    if "train" in originals:
+        originals["train"] = [*originals["train"], *originals["validation"]]
+    assert data.train is not None
+    assert data.validation is not None
+    return replace(data, train=concatenate_datasets([data.train, data.validation]), originals=originals)
 
 
 def require_finite(scores: dict[str, float], what: str) -> None:
