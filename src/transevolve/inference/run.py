@@ -145,7 +145,7 @@ class LoadedRun:
         if isinstance(texts, str):
             return self.predict([texts], **options)[0]
         texts = text_list(texts, self.recipe.data.text)
-        with self.progress("predict" if self.kind.command == "predict" else "translate", len(texts)):
+        with self.progress(self.kind.command, len(texts)):
             return Predictions(self.stream(enumerate(texts, start=1), "text", **options))
 
     @overload
