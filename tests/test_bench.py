@@ -19,7 +19,8 @@ from transevolve.bench.summary import Baseline, memory_ratio, speed_ratio, sprea
 from transevolve.bench.systems import backend_at, build_model, feature_count, parse_spec
 from transevolve.cli import main
 from transevolve.commands import doctor
-from transevolve.core.machine import OPENMP_VARIABLES, cpu_flags
+from transevolve.core.environment import OPENMP_VARIABLES
+from transevolve.core.machine import cpu_flags
 from transevolve.core.peak_memory import parse_bytes
 from transevolve.training.optimizer import OPTIMIZERS
 

@@ -161,6 +161,13 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, complaint, capsys):
         ("model.variant", "fullFF-3", "did you mean 'fullFF-2'?"),
         ("model.num_blocks", "1000000", "model.num_blocks: must be at most"),
         ("model.dropout", "1", "model.dropout: must lie in [0, 1)"),
+        ("model.system", "transfomer", "unknown model.system 'transfomer'; did you mean 'transformer'?"),
+        ("model.system", "marian", "model.system 'marian' has no model 'ForSequenceClassification'"),
+        ("model.attention", "ones", "unknown attention 'ones'; did you mean 'once'?"),
+        ("model.hidden_size", "33", "hidden_size=33 does not split"),
+        ("model.settings", "{rank: 3}", "model.settings are of other systems"),
+        ("training.schedule", "linaer", "did you mean 'linear'?"),
+        ("training.memory", "much", "training.memory"),
     ],
 )
 def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, complaint, tmp_path, monkeypatch, capsys):
@@ -170,9 +177,41 @@ def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, compla
     assert not (tmp_path / "out").exists()
 
 
-def test_beams_must_fit_the_vocabulary(capsys):
-    assert main(["train", "--data.source=a", "--data.target=b", "--data.vocab_size=300", "--training.beams=151"]) == 2
-    assert "151 beams need a vocabulary of twice as many" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--model.system=linformer", "--model.settings={rank: 0}"], "rank must be"),
+        (["--model.system=linformer", "--model.settings={nothing: 3}"], "has no setting 'nothing'"),
+        (["--model.system=nystromformer", "--model.settings={kernel: 4}"], "kernel must be odd"),
+        (["--model.system=rfa", "--model.settings={features: 7}"], "features must be even"),
+        (["--model.hidden_size=32", "--model.num_attention_heads=3"], "does not split into 3 heads"),
+        (["--model.size=small", "--model.num_attention_heads=3"], "does not split into 3 heads"),
+        (["--model.num_attention_heads=3"], "nowhere.csv"),
+        (["--model.hidden_size=100"], "nowhere.csv"),
+    ],
+    ids=str,
+)
+def test_settings_that_exclude_each_other_are_refused_before_data_is_read(words, complaint, capsys):
+    """What the data decide may still fit."""
+    assert main(["train", "--data.path=nowhere.csv", *words, "--output=out"]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["beams", "eval_beams"])
+def test_beams_must_fit_the_vocabulary(flag, tmp_path, monkeypatch, capsys):
+    """Before data is read if data.vocab_size is set; and the tokenizer may learn fewer tokens than it was allowed."""
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "--data.source=a", "--data.target=b", f"--training.{flag}=151", "--output=out"]
+    assert main([*words, "--data.vocab_size=300"]) == 2
+    assert "151 beams need a vocabulary of twice as many tokens, which has 300" in capsys.readouterr().err
+    for side in "ab":
+        (tmp_path / side).write_text("one two three\n" * 40)
+    assert main([*words, "--data.vocab_size=5000"]) == 2
+    shown = capsys.readouterr().err
+    assert "151 beams need a vocabulary of twice as many tokens, which has" in shown
+    assert "validation at step" not in shown
+    assert main(["train", "--data.path=nowhere.csv", "--data.vocab_size=8", "--output=out"]) == 2
+    assert "nowhere.csv" in capsys.readouterr().err, "a classifier has no beams"
 
 
 def test_debug_shows_the_traceback(capsys):

@@ -186,10 +186,7 @@ def test_a_run_without_results_has_a_card_that_says_so(run, tmp_path):
     assert "No results were recorded" in (folder / "hf" / "README.md").read_text()
 
 
-def test_translation_goes_to_hugging_face_only(translation, capsys):
-    for format in ("onnx", "torch-export"):
-        assert main(["export", str(translation), "--format", format]) == 2
-        assert f"which {format} cannot hold; --format hf exports it" in capsys.readouterr().err
+def test_a_translator_for_hugging_face(translation):
     assert main(["export", str(translation), "--format", "hf"]) == 0
     model = AutoModelForSeq2SeqLM.from_pretrained(translation / "hf")
     AutoTokenizer.from_pretrained(translation / "hf")

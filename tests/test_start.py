@@ -183,11 +183,13 @@ def test_the_yardstick_refuses_what_it_cannot_learn_from(texts, labels, message)
 
 
 @pytest.mark.parametrize("pooling", ["weighted", "mean"])
-def test_a_started_model_predicts_what_naive_bayes_does(pooling):
+def test_a_started_model_predicts_nearly_what_naive_bayes_does(pooling):
     model = classifier("transevolve", **{**BAG, "pooling": pooling})
     begin = start()
-    start_as_bag(model, **begin)
-    tokens = ids(rows=50)
+    begin["classes"] *= 0.1
+    start_as_bag(model, **begin, class_scale=0.1)
+    tokens = ids(rows=200)
     with torch.no_grad():
         found = model(tokens).logits.argmax(1)
-    assert torch.equal(found, torch.from_numpy(begin["classes"])[tokens].sum(1).argmax(1))
+    bayes = torch.from_numpy(begin["classes"])[tokens].sum(1).argmax(1)
+    assert (found == bayes).float().mean() > 0.95

@@ -84,6 +84,24 @@ def test_predicts_json(run, capsys):
     assert sum(found["probabilities"].values()) == pytest.approx(1)
 
 
+def test_predicts_what_looks_like_options(run, capsys):
+    assert main(["predict", str(run), "--", "-h", "--debug", "--json"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_names_that_look_like_something_else(tmp_path, capsys):
+    """A column like a comment, beside the one it would be taken for; labels and a run like markup."""
+    rows = ["text,#label,label", *["superb,[/x],a", "awful,[bold],a"] * 20]
+    (tmp_path / "data.csv").write_text("\n".join(rows))
+    run = tmp_path / "[red]run"
+    assert train(*training_of(tmp_path / "data.csv", run, "--data.label", "#label", "--training.epochs=1")) == 0
+    assert "[red]run" in capsys.readouterr().out
+    assert main(["evaluate", str(run), "--split", "validation"]) == 0
+    shown = capsys.readouterr()
+    assert "[/x]" in shown.out
+    assert "[bold]" in shown.out
+
+
 def test_predicts_a_file_as_its_lines(run, tmp_path, capsys):
     good, bad = "superb lovely great", "awful poor terrible"
     texts = [f"{good if n % 3 else bad} film{' the' * (n % 8)}" for n in range(100)]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .models.heads.masked import TransEvolveForMaskedLM
     from .models.heads.seq2seq import TransEvolveForConditionalGeneration
     from .models.heads.tokens import TransEvolveForTokenClassification
-    from .models.peer import PeerForMaskedLM, PeerForSequenceClassification, PeerModel
+    from .models.peer import PeerForMaskedLM, PeerForSequenceClassification, PeerForTokenClassification, PeerModel
     from .models.peer_config import PeerConfig
     from .models.reference import load_reference
 
@@ -33,6 +33,7 @@ __all__ = [
     "PeerConfig",
     "PeerForMaskedLM",
     "PeerForSequenceClassification",
+    "PeerForTokenClassification",
     "PeerModel",
     "Run",
     "TransEvolveConfig",

@@ -50,7 +50,8 @@ class Options:
         flags = [
             f"--{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
             for section, settings in self.overrides().items()
-            for key, value in (settings.items() if isinstance(settings, dict) else ())
+            for key, values in (settings.items() if isinstance(settings, dict) else ())
+            for value in (values if isinstance(values, list) else [values])
         ]
         output = [] if self.output is None else [f"--output={self.output}"]
         return shlex.join(["transevolve", "train", *([self.recipe] if self.recipe else []), *flags, *output])

@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Literal, get_type_hints
 
-from ..core.errors import UserError
 from ..core.settings import Range, setting
 from ..data.options import DataOptions
 from ..models.settings import ModelSettings
 
-FROM_DATA = ("vocab_size", "max_position_embeddings")
+FROM_DATA = ("vocab_size", "max_position_embeddings", "type_vocab_size", "sep_token_id")
 COUNT, SOME = Range(0, 2**40), Range(1, 2**40)
 DECAY, RATE = Range(0, 1, below=True), Range(0, 1e30)
 BEAMS = Range(1, 2**12)
@@ -33,6 +32,10 @@ class SystemOptions:
     )
     variant: Literal["randomFF-1", "randomFF-2", "fullFF-1", "fullFF-2"] | None = setting(
         None, "Variant of TransEvolve; fullFF-1 by default."
+    )
+    start: str | None = setting(
+        None,
+        "A run, or a folder with a saved model, to start from: its tokenizer, sizes and encoder weights.",
     )
     size: Literal["small", "base"] | None = setting(
         None, "The paper's small (width 256) or base (width 512); by default the rows of a text classifier decide."
@@ -92,20 +95,34 @@ class TrainingOptions:
         None, "Decoupled weight decay on matrices; 0, or 0.01 from a bag of words.", Range(0, 1e6)
     )
     clip: float = setting(0.0, "Largest norm of the gradient; 0 does not clip, as in the paper.", RATE)
-    precision: Literal["fp32", "bf16"] = setting("fp32", "fp32, or bf16 (mixed).")
+    precision: Literal["fp32", "bf16", "auto"] = setting(
+        "fp32", "fp32, bf16 (mixed), or auto: bf16 where the CPU or GPU has instructions for it."
+    )
     compile: bool = setting(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass to save memory.")
     seed: int = setting(0, "Seed of initial weights, row order and dropout.", Range(0, 2**32 - 1))
+    mask_share: float = setting(
+        0.15, "Share of the tokens that a masked language model predicts.", Range(0, 1, above=True, below=True)
+    )
     select: str | None = setting(
         None,
-        "Metric that selects the model on validation: accuracy, loss or macro_f1; in translation bleu, loss or"
-        " chrf; in regression mse, mae, r2, pearson, spearman or loss.",
+        "Metric that selects the model on validation: accuracy, loss or macro_f1; in multilabel micro_f1, macro_f1,"
+        " exact_match or loss; in tokens f1, precision, recall, accuracy or loss; in translation bleu, loss or chrf;"
+        " in language models loss, perplexity or accuracy; in regression mse, mae, r2, pearson, spearman or loss.",
+    )
+    class_weights: Literal["balanced"] | None = setting(
+        None, "balanced weighs rows so that every class counts the same in the loss, however rare it is."
     )
     patience: int = setting(0, "Stop after this many validations without improvement; 0 never does.", COUNT)
     refit: bool | None = setting(
         None,
         "After validation, train a second time on all rows, those of validation too; by default where there are few"
         " rows and the number of epochs is left open.",
+    )
+    self_training: bool = setting(
+        False,
+        "After training, label the texts of data.unlabelled that the classifier is sure of, and train again with them;"
+        " the model that validates better is kept.",
     )
     yardstick: bool = setting(True, "Score a bag of words on the same rows, to compare with.")
     eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", COUNT)
@@ -134,11 +151,3 @@ class Recipe:
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     output: str | None = setting(None, "Folder of the run.")
-    decided: list[str] | None = setting(None, "The settings that were left open, and follow from the data.")
-
-
-def check_recipe(recipe: Recipe) -> None:
-    """Refuses settings that exclude each other, before anything is read or written."""
-    beams, vocabulary = max(recipe.training.beams, recipe.training.eval_beams), recipe.data.vocab_size
-    if vocabulary is not None and 2 * beams > vocabulary:
-        raise UserError(f"{beams} beams need a vocabulary of twice as many tokens: data.vocab_size is {vocabulary}")

@@ -123,9 +123,12 @@ class Collator:
     def __init__(self, pad_token_id: int, start: int | None = None):
         self.pad_token_id, self.start = pad_token_id, start
 
-    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def set_epoch(self, epoch: int) -> None:
+        """Called before each pass over the training rows, for batches that depend on it."""
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         input_ids, mask = padded([row["input_ids"] for row in rows], self.pad_token_id)
-        batch = {"input_ids": input_ids, "attention_mask": mask}
+        batch: dict[str, Any] = {"input_ids": input_ids, "attention_mask": mask}
         labels = [row["labels"] for row in rows if "labels" in row]
         if labels:
             batch["labels"] = self.labels(labels)
@@ -165,3 +168,5 @@ class BatchLoader(DataLoader):
     def set_epoch(self, epoch: int) -> None:
         assert isinstance(self.batch_sampler, Batches)
         self.batch_sampler.set_epoch(epoch)
+        if isinstance(self.collate_fn, Collator):
+            self.collate_fn.set_epoch(epoch)

@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from .corpus import corpus_files
 from .files import SPLIT_NAMES
 from .lines import open_bytes
 from .options import SPLITS, DataOptions, Split
@@ -12,6 +13,7 @@ from .unlabelled import text_files
 
 SIDES = ("source", "target")
 PAIRED = tuple(f"{split}_{side}" for split in ("validation", "test") for side in SIDES)
+CORPUS_TASKS = ("masked", "causal")
 NAMED = ("path", "validation", "test", "vocab", "unlabelled", *SIDES, *PAIRED)
 
 
@@ -31,6 +33,8 @@ def data_files(options: DataOptions) -> dict[str, Path]:
         path = Path(value)
         if name == "unlabelled":
             found |= {f"{name}/{file.name}": file for file in text_files(path)}
+        elif path.is_dir() and options.task in CORPUS_TASKS:
+            found |= {f"{name}/{key}": file for key, file in _in_corpus(name, path).items()}
         elif path.is_dir():
             found |= {f"{name}/{key}": file for key, file in _in_folder(path, options).items()}
         elif path.is_file():
@@ -79,6 +83,13 @@ def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
         elif language in (options.source_lang, options.target_lang):
             found[f"{split}.{stem}.{language}" if split == "test" else f"{split}.{language}"] = file
     return found
+
+
+def _in_corpus(name: str, folder: Path) -> dict[str, Path]:
+    """Files of a folder of texts, by split and their own path."""
+    files = corpus_files(DataOptions(path=str(folder)))
+    pairs = [(split if name == "path" else name, file) for split, listed in files.items() for file in listed]
+    return {f"{split}/{file.relative_to(folder)}": file for split, file in pairs}
 
 
 def _digest(path: Path) -> str:

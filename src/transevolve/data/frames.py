@@ -49,10 +49,15 @@ def stored(data: Any, cache: str | None = None) -> str:
     )
 
 
-def text_list(texts: Any, column: str | None = None) -> list[Any]:
-    """Texts from a list, a Series, an array, or a column of a DataFrame; missing ones are empty."""
+def text_list(texts: Any, column: str | list[str] | None = None) -> list[Any]:
+    """Texts from a list, a Series, an array, or a column of a DataFrame; missing ones are empty.
+
+    Two columns of a DataFrame are pairs of texts.
+    """
     if is_frame(texts):
         names = [str(name) for name in getattr(texts, "column_names", None) or texts.columns]
+        if isinstance(column, list) and set(column) <= set(names):
+            return list(zip(*(text_list(texts[name]) for name in column), strict=True))
         column = column if column in names else names[0] if len(names) == 1 else recognised(names, TEXT_NAMES, set())
         if column is None:
             raise UserError(

@@ -10,6 +10,8 @@ from transformers import PreTrainedTokenizerFast
 from ..core.errors import UserError
 from .data import SplitFacts
 from .encoding import encode
+from .labels import numeric_hint
+from .long_texts import encode_windows
 from .options import Split
 from .rows import Rows
 from .splitting import single_row_classes, stratified_cut, stratified_sample
@@ -46,9 +48,11 @@ def cut_validation(train: Part, names: Sequence[str], asked: float | None, seed:
         place = int(np.flatnonzero(train.strata == single[0])[0])
         others = f" (and {len(single) - 1:,} more classes of {len(names):,})" if len(single) > 1 else ""
         what = f"the only row of class {names[single[0]]!r}{others}" if len(names) > 1 else "the only row"
+        hint = numeric_hint(names)
         raise UserError(
             f"{train.rows.where(place)}: {what}; a validation split"
             " cut from train needs two rows of each class: add rows, or give a file with data.validation"
+            f"{hint and f' ({hint})'}"
         )
     share = min(SHARE, MOST_ROWS / len(train.strata)) if asked is None else asked
     rest, cut = stratified_cut(train.strata, share, seed)
@@ -67,9 +71,19 @@ def sampled(part: Part, wanted: int | None, seed: int, split: Split) -> Part:
 
 
 def encode_part(
-    part: Part, targets: Targets, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int
+    part: Part,
+    targets: Targets,
+    names: Sequence[str],
+    tokenizer: PreTrainedTokenizerFast,
+    max_length: int,
+    windows: bool = False,
 ) -> tuple["Dataset", SplitFacts]:
-    encoded = encode(tokenizer, part.rows.texts, max_length, part.rows.where)
+    """The rows as a dataset; with `windows`, a row longer than `max_length` is several rows of it."""
+    owners = None
+    if windows:
+        encoded, owners = encode_windows(tokenizer, part.rows.texts, max_length, part.rows.where)
+    else:
+        encoded = encode(tokenizer, part.rows.texts, max_length, part.rows.where)
     facts = SplitFacts(
         origin=part.origin,
         rows=len(part.values),
@@ -77,6 +91,8 @@ def encode_part(
         truncated=encoded.truncated,
         tokens=len(encoded.ids),
         unknown=int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0,
+        cut_tokens=encoded.cut,
+        windows=0 if owners is None else len(owners),
         **targets.facts(part.values, names),
     )
-    return encoded.dataset(part.values), facts
+    return encoded.dataset(part.values, owners), facts

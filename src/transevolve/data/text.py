@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
-from .data import DataReport, TextData
+from .data import DataReport, SplitFacts, TextData
 from .files import file_source
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
+from .pair_tokenizers import pair_tokenizer, single_texts
 from .parts import Part, cut_description, cut_validation, encode_part, sampled
 from .rows import Rows
 from .sources import Source
@@ -17,10 +19,13 @@ from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
 from .unlabelled import vocabulary_texts
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 BERT_VOCAB_SIZE = 30522
 LEARNED = ("wordpiece", *SUBWORDS)
 USES = frozenset(
-    {"path", "hub", "hub_config", "text", "label", "validation", "test", "unlabelled"}
+    {"path", "hub", "hub_config", "text", "label", "validation", "test", "unlabelled", "long"}
     | {"tokenizer", "vocab", "vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"}
 )
 
@@ -60,10 +65,16 @@ class TextTask:
         described, size = "as saved with the model", None
         if tokenizer is None:
             size = options.vocab_size or (self.vocab_size if kind in LEARNED and options.vocab is None else None)
-            texts = parts["train"].rows.texts
-            if options.unlabelled is not None and kind in LEARNED:
+            texts = single_texts(parts["train"].rows.texts, source.pairs)
+            if options.unlabelled is not None and size is not None:
                 texts = [*texts, *vocabulary_texts(options.unlabelled, source.columns["text"])]
             tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size)
+            if source.pairs:
+                pair_tokenizer(tokenizer)
+        windows = options.long == "window"
+        if source.pairs and (windows or options.unlabelled is not None):
+            name = "long window" if windows else "unlabelled"
+            raise UserError(f"data.{name} is for single texts, not for pairs: remove it")
         report = DataReport(
             task=options.task,
             selection=_selection(source, options),
@@ -79,10 +90,15 @@ class TextTask:
         for split in SPLITS:
             part = parts.pop(split, None)
             if part is not None and split in splits:
-                encoded[split], report.splits[split] = encode_part(part, self.targets, names, tokenizer, max_length)
+                encoded[split], report.splits[split] = self.encode(part, names, tokenizer, max_length, windows)
                 originals[split] = part.rows.texts
         train, validation, test = (encoded.get(split) for split in SPLITS)
         return TextData(train, validation, test, names, tokenizer, report, originals)
+
+    def encode(
+        self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool
+    ) -> tuple["Dataset", SplitFacts]:
+        return encode_part(part, self.targets, names, tokenizer, max_length, windows)
 
     def _source(self, options: DataOptions) -> Source:
         if options.path is not None and options.hub is not None:
@@ -113,7 +129,7 @@ class TextTask:
         if labels is not None:
             names, known = list(labels), "the model"
         else:
-            found = self.targets.learn(rows["train"], source.columns["label"])
+            found = self.targets.learn(rows["train"], source.columns.get("label"))
             names, known = (list(self.labels), f"the task {options.task!r}") if self.labels else (found, "train")
         parts: dict[Split, Part] = {}
         for split, part in rows.items():

@@ -16,20 +16,26 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 from ..core.errors import UserError
 from ..core.progress import watched
 from .lines import numbered_lines, open_bytes, stripped
-from .options import SUBWORDS
+from .options import SUBWORDS, TOKENIZERS
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 BOS, EOS = "[BOS]", "[EOS]"
 SUBWORD_SPECIAL = (PAD, BOS, EOS, UNK)
 FIRST_BYTE = 2
 DEFAULT_VOCAB_SIZE = 16000
+# Scripts without spaces, such as Thai, write a sentence as one word.
+BERT_LONGEST_WORD, LONGEST_WORD = 100, 1000
 OPERATORS = ("MIN", "MAX", "MED", "SM")
 
 
 def build_tokenizer(
     kind: str, texts: Sequence[str], max_length: int, vocab: str | None = None, vocab_size: int | None = None
 ) -> tuple[PreTrainedTokenizerFast, str]:
-    """A tokenizer by name, and its description; `texts` are those of the training split."""
+    """A tokenizer by name, or from a file or folder, and its description; `texts` are those of the training split."""
+    if kind not in TOKENIZERS:
+        from .saved_tokenizers import load_saved_tokenizer
+
+        return load_saved_tokenizer(kind, max_length), f"from {kind}"
     if kind == "wordpiece" and vocab is not None:
         return wordpiece_from_vocab(vocab, max_length), f"word pieces from {vocab}"
     if kind == "wordpiece":
@@ -78,7 +84,7 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
         show_progress=watched(),
     )
     learner.train_from_iterator(texts, trainer)
-    return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length)
+    return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length, LONGEST_WORD)
 
 
 def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
@@ -186,8 +192,11 @@ def _read_vocab(path: str | Path) -> dict[str, int]:
     return vocab
 
 
-def _wordpiece(vocab: dict[str, int], lowercase: bool, max_length: int) -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=UNK))
+def _wordpiece(
+    vocab: dict[str, int], lowercase: bool, max_length: int, longest: int = BERT_LONGEST_WORD
+) -> PreTrainedTokenizerFast:
+    """A word of more than `longest` characters is unknown."""
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=UNK, max_input_chars_per_word=longest))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix="##")

@@ -83,12 +83,15 @@ class Observer:
         if not isinstance(model, TransEvolveForSequenceClassification):
             kind = getattr(model.config, "system", type(model).__name__)
             raise UserError(f"{folder} holds a {kind}: explain shows how TransEvolve classifiers evolve, and no others")
+        if model.config.problem_type == "regression":
+            raise UserError(f"{folder} is {run.kind.noun}: explain shows probabilities of classes, which it has not")
         self.model = model
         self.tokenizer = run.tokenizer
         self.exact = model.config.backend().exact
         for module in model.modules():
             if self.exact and isinstance(module, EvolvedAttention):
                 module.backend = "literal"
+        self.several = model.config.problem_type == "multi_label_classification"
         self.labels = list(run.kind.labels(model.config) or [])
 
     def ids(self, texts: list[str], limit: int | None = None) -> tuple[list[Tensor], int]:
@@ -110,7 +113,8 @@ class Observer:
         """Class probabilities of a state of these tokens: the last block's norm, then the head."""
         last = cast(EncoderBlock, self.model.model.encoder.blocks[-1])
         ignored = ignored_tokens(self.model.model.embedding, ids, None)
-        return self.model.head(last.norm(x), ignored, ids).float().softmax(-1)[0]
+        logits = self.model.head(last.norm(x), ignored, ids).float()[0]
+        return logits.sigmoid() if self.several else logits.softmax(-1)
 
     @torch.inference_mode()
     def observe(self, text: str) -> Observation:

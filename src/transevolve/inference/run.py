@@ -1,12 +1,11 @@
 """A trained model in use: `load("run")`, then `predict`, `translate`, `embed`, `stream` and `evaluate`."""
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from ..config.recipe import Recipe
 from ..core.devices import require_device
 from ..core.errors import UserError
 from ..core.progress import Bar
+from ..core.windows import windows
 from ..data import DataOptions, load_data
 from ..data.frames import is_frame, stored, text_list
 from ..data.options import SPLITS, Split
@@ -23,6 +23,7 @@ from ..kinds.base import Kind, Prediction, Score
 from ..kinds.registry import kind_of_model, read_config
 from ..kinds.session import Session
 from ..kinds.translation import TranslationPrediction, run_search
+from ..models.int8 import is_int8, quantize
 from ..runs.averaging import last_checkpoints
 from ..runs.data_record import found_data, require_same_data
 from ..runs.folder import check_run, load_model, load_run_recipe, load_run_tokenizer
@@ -34,26 +35,48 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="LoadedRun")
 Texts = Any  # a list of texts, a Series, an array, or a DataFrame
-WINDOW, PATIENCE = 1024, 1.0
+Precision = Literal["float32", "int8"]
+WINDOW = 1024
 
 
 def load(
-    folder: str | Path, device: str | torch.device | None = None, *, batch_tokens: int | None = None
+    folder: str | Path,
+    device: str | torch.device | None = None,
+    *,
+    batch_tokens: int | None = None,
+    precision: Precision | None = None,
 ) -> "LoadedRun":
-    """The model of a run folder, checked against its manifest."""
-    return load_as(LoadedRun, folder, device, batch_tokens)
+    """The model of a run folder, checked against its manifest.
+
+    Args:
+        folder: The run folder.
+        device: By default the first GPU, or the CPU; int8 runs on the CPU.
+        batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
+        precision: int8 quantizes linear layers, embeddings and the output; by default as the folder holds them.
+    """
+    return load_as(LoadedRun, folder, device, batch_tokens, precision)
 
 
 def load_as(
-    made: "type[R]", folder: str | Path, device: str | torch.device | None = None, batch_tokens: int | None = None
+    made: "type[R]",
+    folder: str | Path,
+    device: str | torch.device | None = None,
+    batch_tokens: int | None = None,
+    precision: Precision | None = None,
 ) -> "R":
     """As `load`, as an object of a class derived from `LoadedRun`."""
     folder = Path(folder)
     check_run(folder)
     recipe = load_run_recipe(folder)
     kind = kind_of_model(recipe, read_config(folder))
-    model, tokenizer = load_model(folder, kind.auto_class), load_run_tokenizer(folder)
-    return made(folder, recipe, kind, _session(model, tokenizer, recipe, device, batch_tokens))
+    model = load_model(folder, kind.auto_class, keep_int8=precision != "float32")
+    if precision == "int8" and not is_int8(model):
+        quantize(model)
+    if is_int8(model):
+        if device is not None and torch.device(device).type != "cpu":
+            raise UserError(f"int8 runs on the CPU, not on {device}")
+        device = "cpu"
+    return made(folder, recipe, kind, _session(model, load_run_tokenizer(folder), recipe, device, batch_tokens))
 
 
 def _session(
@@ -129,15 +152,31 @@ class LoadedRun:
     def tokenizer(self) -> PreTrainedTokenizerFast:
         return self.session.tokenizer
 
+    @property
+    def truncated(self) -> int:
+        """How many texts were cut so far."""
+        return self.session.truncated
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a text that the model reads."""
+        return self.session.max_length
+
     def __repr__(self) -> str:
         return f"LoadedRun({str(self.folder)!r}, {self.kind.name}, {self.session.device})"
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns of the training table, for a model of pairs of texts."""
+        text = self.recipe.data.text
+        return text if isinstance(text, list) else None
 
     @overload
     def predict(self, texts: str, **options: Any) -> Prediction: ...
     @overload
     def predict(self, texts: Texts, **options: Any) -> Predictions[Prediction]: ...
     def predict(self, texts: str | Texts, **options: Any) -> Prediction | Predictions[Prediction]:
-        """A prediction for each text, in order; for one text, its own.
+        """A prediction for each text, in order; for one text, its own. A pair of texts is a sequence of two.
 
         Texts are a list, a Series, or a DataFrame, whose column is the one of the training data. The predictions are a
         list with `to_pandas()`.
@@ -180,23 +219,17 @@ class LoadedRun:
                 session.advance = before
 
     def stream(
-        self, texts: Iterable[tuple[int, str]], source: str, window: int = WINDOW, **options: Any
+        self, texts: Iterable[tuple[int, Any]], source: str, window: int = WINDOW, **options: Any
     ) -> Iterator[Prediction]:
         """Predictions for (line number, text), in constant memory; `source` names the texts in errors.
 
-        Texts are read in windows, sorted by length inside; a window ends early when its texts arrive slowly.
+        Texts are read in windows, sorted by length inside.
         """
-        gathered: list[tuple[int, str]] = []
-        since = time.monotonic()
-        for item in texts:
-            gathered.append(item)
-            if len(gathered) >= window or time.monotonic() - since > PATIENCE:
-                yield from self._window(gathered, source, options)
-                gathered, since = [], time.monotonic()
-        if gathered:
-            yield from self._window(gathered, source, options)
+        for items in windows(texts, window):
+            yield from self.answer(items, source, **options)
 
-    def _window(self, items: list[tuple[int, str]], source: str, options: dict[str, Any]) -> Sequence[Prediction]:
+    def answer(self, items: Sequence[tuple[int, Any]], source: str, **options: Any) -> Sequence[Prediction]:
+        """Predictions for a window of (line number, text)."""
         texts = [text for _, text in items]
         return self.kind.predict(self.session, texts, lambda i: f"{source}, line {items[i][0]}", **options)
 
@@ -205,7 +238,7 @@ class LoadedRun:
         split: "Split | str | Path | pd.DataFrame" = "test",
         *,
         data: str | None = None,
-        files: dict[str, str | None] | None = None,
+        files: dict[str, Any] | None = None,
         **options: Any,
     ) -> Evaluation:
         """The score on a split of the run's data, on a DataFrame, or on files.

@@ -20,7 +20,7 @@ from ..data import DataOptions, TextData
 from ..data.batching import Collator
 from ..data.registry import Task
 from .session import Session
-from .systems import build_model
+from .systems import build_model, check_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -53,6 +53,10 @@ class Score:
 
     def write(self, folder: Path, name: str) -> list[Path]:
         """Writes pictures and texts that belong to the score."""
+        return []
+
+    def notes(self) -> list[str]:
+        """What a user should know of the score."""
         return []
 
     def compare(self, other: "Score", names: tuple[str, str]) -> tuple[dict[str, Any], Table]:
@@ -131,15 +135,24 @@ class Kind(ABC):
         return None
 
     @abstractmethod
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
+    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
         """A name, and options that read the files as split `test`; None if no file is named.
 
         `files` has the values of all of `evaluate`'s options that name files and columns.
         """
 
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        """Refuses settings that cannot work: before data are read, and again when they are."""
+        if data is None:
+            check_model(self.head, recipe.model)
+
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         """What a user should know before training starts."""
         return []
+
+    def baseline(self, data: TextData) -> dict[str, dict[str, float]]:
+        """By split, the metrics of the best answer that ignores the texts; empty if there is none."""
+        return {}
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         """Values of a recipe's dotted keys, for what is still open once the data is known."""
@@ -165,7 +178,7 @@ class Kind(ABC):
         """
         return None
 
-    def loss(self, recipe: Recipe) -> LossFunction | None:
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
         """`loss(outputs, labels, num_items_in_batch)`; None if the model computes its own."""
         return None
 

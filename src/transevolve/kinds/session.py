@@ -67,7 +67,7 @@ class Session:
         dealt = {"process": self.process, "processes": self.processes}
         for numbers in Batches(rows.lengths, tokens=self.batch_tokens, shuffle=False, **dealt):
             batch = collate([rows[number] for number in numbers])
-            yield numbers, {name: value.to(self.device) for name, value in batch.items()}
+            yield numbers, {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in batch.items()}
 
     def outputs(
         self, rows: RowStore, collate: Collator, read: Callable[[Tensor], Tensor] = lambda logits: logits

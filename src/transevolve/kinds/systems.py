@@ -1,14 +1,16 @@
 """From a recipe's model settings to a model of the system that they name."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
+import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ..config.recipe import ModelOptions
 from ..core.errors import UserError, suggestion
+from ..data.pair_tokenizers import is_paired, separator_id
 from ..models.build import build_marian, build_peer, build_transevolve
 from ..models.heads import MODELS, PEER
 from ..models.settings import PeerSettings
@@ -17,7 +19,7 @@ from ..peers import SYSTEMS
 OURS, MARIAN = "transevolve", "marian"
 TRANSLATES = "ForConditionalGeneration"
 LAYERS = {"num_blocks", "block_depth"}
-CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors"}
+CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors", "start"}
 NOT_MARIANS = {"embedding_dropout", "initializer_range", "position_scale", "pooling", "drop_unseen"}
 
 
@@ -30,12 +32,34 @@ def build_model(
     **facts: Any,
 ) -> PreTrainedModel:
     """A model with fresh weights under a head of `transevolve.models.heads`; `facts` are fields of its config."""
-    _require_head(options.system, head)
     tokens = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     facts |= {"vocab_size": len(tokenizer), "max_position_embeddings": max_length, **tokens}
+    if is_paired(tokenizer):
+        facts |= {"type_vocab_size": 2, "sep_token_id": separator_id(tokenizer)}
     if labels:
         facts["id2label"] = dict(enumerate(labels))
         facts["label2id"] = {label: number for number, label in enumerate(labels)}
+    return _build(head, options, facts)
+
+
+def check_model(head: str, options: ModelOptions) -> None:
+    """Refuses settings that no model can be built with. The model it tries has neither memory nor values."""
+    with torch.device("meta"):
+        _build(head, options, {})
+
+
+def possible_shape(options: ModelOptions) -> ModelOptions:
+    """Where the data decide on the width or the number of heads, and only the other is set: one that fits."""
+    width, heads = options.hidden_size, options.num_attention_heads
+    if options.size is not None or (width is None) == (heads is None):
+        return options
+    if width is None:
+        return replace(options, hidden_size=64 * heads)
+    return replace(options, num_attention_heads=1 if width % 64 else width // 64)
+
+
+def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTrainedModel:
+    _require_head(options.system, head)
     size = options.size or "small"
     settings = {name: value for name, value in asdict(options).items() if value is not None and name not in CHOICES}
     try:

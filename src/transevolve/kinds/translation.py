@@ -125,7 +125,7 @@ class Translation(Kind):
     def fits(self, config: PreTrainedConfig) -> bool:
         return bool(config.is_encoder_decoder)
 
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
+    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
         source, reference = files.get("source"), files.get("reference")
         if (source is None) != (reference is None):
             raise UserError("--source and --reference belong together: give both, or neither for a split of the data")
@@ -133,6 +133,13 @@ class Translation(Kind):
             return None
         kept = DataOptions(task="translation", max_length=trained.max_length)
         return Path(source).name, replace(kept, test_source=source, test_target=reference)
+
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        super().check(recipe, data)
+        beams = max(recipe.training.beams, recipe.training.eval_beams)
+        vocabulary = recipe.data.vocab_size if data is None else len(data.tokenizer)
+        if vocabulary is not None and 2 * beams > vocabulary:
+            raise UserError(f"{beams} beams need a vocabulary of twice as many tokens, which has {vocabulary}")
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         """A named variant is the paper's, its start included; otherwise matrices start small, as Marian's do."""
@@ -152,7 +159,7 @@ class Translation(Kind):
             return []
         return [f"validation in training decodes {limit:,} of {rows:,} sentences (training.eval_sentences)"]
 
-    def loss(self, recipe: Recipe) -> LossFunction | None:
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
         """The paper's loss for models that would compute another; TransEvolve's is the paper's."""
         if recipe.model.system == OURS:
             return None

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.errors import UserError
 from ..data import TextData
+from ..data.long_texts import labels_and_owners
 from ..data.options import SPLITS
 
 MOST_CHARACTERS = 200_000_000
@@ -108,7 +109,7 @@ def bag_of_words_of(data: TextData, seed: int = 0, refit: bool = False) -> BagOf
     for split in SPLITS:
         part, texts = data.split(split), data.texts(split)
         if part is not None and texts is not None:
-            rows[split] = (texts, np.asarray(part["labels"][:]))
+            rows[split] = (texts, labels_and_owners(part)[0])
     if "train" not in rows:
         return None
     texts, labels = rows.pop("train")

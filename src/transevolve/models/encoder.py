@@ -15,7 +15,7 @@ from ..evolution.stack import EvolvedEncoder
 from .base import TextModel, as_tuple, reset_norm
 from .cache import TransEvolveCache
 from .config import TransEvolveConfig
-from .embedding import TokenEmbedding, token_embedding
+from .embedding import Segments, TokenEmbedding, token_embedding
 from .inputs import embed, ignored_tokens, padding_mask
 from .pooling import PoolingHead
 
@@ -47,7 +47,7 @@ class TransEvolvePreTrainedModel(TextModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (EvolvedAttention, GlorotLinear, RotationLinear, TokenEmbedding)):
+        if isinstance(module, (EvolvedAttention, GlorotLinear, RotationLinear, TokenEmbedding, Segments)):
             module.reset_parameters()
             if self.config.initializer_range is not None:
                 for weight in learned_matrices(module):

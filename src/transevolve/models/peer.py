@@ -11,10 +11,11 @@ from ..evolution.feedforward import GlorotLinear
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
 from .base import TextModel, as_tuple, reset_norm
-from .embedding import TokenEmbedding, token_embedding
+from .embedding import Segments, TokenEmbedding, token_embedding
 from .encoder import learned_matrices
 from .heads.classification import SequenceClassification
 from .heads.masked import MaskedLanguageModel
+from .heads.tokens import TokenClassification
 from .inputs import embed, ignored_tokens, padding_mask
 from .peer_config import PeerConfig
 from .pooling import PoolingHead, pooling_head
@@ -37,7 +38,7 @@ class PeerPreTrainedModel(TextModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding)):
+        if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding, Segments)):
             module.reset_parameters()
             if self.config.initializer_range is not None:
                 for weight in learned_matrices(module):
@@ -91,6 +92,13 @@ class PeerForSequenceClassification(SequenceClassification, PeerPreTrainedModel)
     def __init__(self, config: PeerConfig):
         super().__init__(config)
         self.head = pooling_head(config)
+        self.post_init()
+
+
+class PeerForTokenClassification(TokenClassification, PeerPreTrainedModel):
+    def __init__(self, config: PeerConfig):
+        super().__init__(config)
+        self.head = GlorotLinear(config.hidden_size, config.num_labels or 1)
         self.post_init()
 
 

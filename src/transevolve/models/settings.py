@@ -30,6 +30,8 @@ class TextSettings:
 
     vocab_size: int = setting(30522, "Tokens in the vocabulary.", Range(1, 2**24))
     max_position_embeddings: int = setting(512, "Length that tokenizers truncate to.", Range(1, 2**24))
+    type_vocab_size: int = setting(1, "Segments of a text with a vector each: 2 for pairs of texts.", Range(1, 2**16))
+    sep_token_id: int | None = setting(None, "Token that ends a segment.", Range(0, 2**24))
     embedding_dropout: float = setting(0.0, "Dropout on the embedded tokens.", SHARE)
     position_scale: float = setting(1.0, "Size of the positions that are added to the embedded tokens.", Range(0, 1e3))
     pooling: Literal["mean", "weighted"] = setting(

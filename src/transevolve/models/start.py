@@ -94,7 +94,7 @@ def start_as_bag(
     set_vectors(embedding, vectors)
     head = getattr(model, "head", None)
     weighted = isinstance(head, PoolingHead) and head.token_weight is not None
-    # Pooling multiplies by exp(log_idf): divided by it, the pooled dimensions are naive Bayes' own sums.
+    # Pooling multiplies by exp(log_idf): divided by it, the pooled dimensions are naive Bayes' sums, up to layer norm.
     set_class_weights(embedding, classes / np.exp(log_idf)[:, None] if weighted else classes, class_scale)
     if embedding.seen is not None:
         embedding.seen.copy_(torch.from_numpy(seen))

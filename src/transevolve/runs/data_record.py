@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..core.errors import UserError
@@ -14,14 +14,21 @@ from .names import DATA
 
 @dataclass(frozen=True)
 class DataRecord:
-    """`directory` is what relative paths of the recipe are relative to; `files` has a sha256 for each file."""
+    """What a run's recipe does not say.
+
+    Args:
+        directory: What relative paths of the recipe are relative to.
+        files: A sha256 for each file.
+        filled: Keys of the recipe that were not set, and have the values that were used.
+    """
 
     directory: str
     files: dict[str, str]
+    filled: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, options: DataOptions) -> "DataRecord":
-        return cls(os.getcwd(), fingerprints(options))
+    def of(cls, options: DataOptions, filled: list[str]) -> "DataRecord":
+        return cls(os.getcwd(), fingerprints(options), filled)
 
     @classmethod
     def read(cls, folder: Path) -> "DataRecord | None":

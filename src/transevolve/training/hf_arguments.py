@@ -13,6 +13,7 @@ from ..config.recipe import TrainingOptions
 from ..core.devices import default_device
 from ..core.errors import UserError, suggestion
 from ..core.json_files import read_json
+from ..core.peak_memory import parse_bytes
 from ..core.settings import check_ranges
 from .optimizer import OPTIMIZERS, PAPER, SCHEDULES
 
@@ -37,6 +38,11 @@ def check_training(options: TrainingOptions) -> None:
         raise UserError(f"the paper's schedule needs training.warmup in steps, such as 1000, not {options.warmup}")
     if options.memory is not None and options.accumulation is not None:
         raise UserError("training.memory finds the accumulation: remove training.accumulation")
+    if options.memory is not None:
+        try:
+            parse_bytes(options.memory)
+        except ValueError as error:
+            raise UserError(f"training.{error}") from None
     if options.deepspeed is not None:
         if not Path(options.deepspeed).is_file():
             raise UserError(f"training.deepspeed: no file {options.deepspeed!r}")

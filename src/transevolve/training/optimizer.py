@@ -51,7 +51,8 @@ def learning_rate(step: int, total: int, hidden_size: int, options: TrainingOpti
 def _adamw(groups: list[dict], options: TrainingOptions) -> torch.optim.Optimizer:
     beta2 = 0.999 if options.beta2 is None else options.beta2
     eps = 1e-8 if options.eps is None else options.eps
-    return torch.optim.AdamW(groups, lr=1.0, betas=(options.beta1, beta2), eps=eps)
+    fused = None if options.fsdp or options.deepspeed else True
+    return torch.optim.AdamW(groups, lr=1.0, betas=(options.beta1, beta2), eps=eps, fused=fused)
 
 
 OPTIMIZERS: dict[str, Callable[[list[dict], TrainingOptions], torch.optim.Optimizer]] = {"adamw": _adamw}

@@ -13,8 +13,8 @@ from ..kinds.systems import MARIAN, OURS, shared_settings
 from ..models.settings import ModelSettings
 
 
-def fill_in(recipe: Recipe, data: TextData, model: PreTrainedModel, batches: Batches) -> None:
-    """Sets what is still open to the value that the task, the model and the batches have; `recipe.decided` lists it."""
+def fill_in(recipe: Recipe, data: TextData, model: PreTrainedModel, batches: Batches) -> list[str]:
+    """Sets what was None to the value that the task, the model and the batches have; returns the keys it set."""
     uses, found = TASKS[task_of(recipe.data)].uses, {**data.report.columns, **data.report.settings}
     used = {f"data.{name}": value for name, value in found.items() if name in uses}
     used |= {f"model.{name}": value for name, value in _model_settings(recipe, model).items()}
@@ -22,14 +22,14 @@ def fill_in(recipe: Recipe, data: TextData, model: PreTrainedModel, batches: Bat
         used["training.batch_tokens"] = batches.tokens
     if recipe.training.memory is None:
         used["training.accumulation"] = batches.parts
-    decided = {*(recipe.decided or ())}
+    filled = []
     for key, value in used.items():
         section, name = key.split(".")
         options = getattr(recipe, section)
         if value is not None and getattr(options, name) is None:
             setattr(options, name, value)
-            decided.add(key)
-    recipe.decided = sorted(decided)
+            filled.append(key)
+    return filled
 
 
 def _model_settings(recipe: Recipe, model: PreTrainedModel) -> dict[str, Any]:

@@ -138,8 +138,7 @@ def train_case(recipe: Path) -> str | None:
         assert running.stderr is not None
         with forwarding(running) as asked:
             for line in running.stderr:
-                sys.stderr.write(f"    {line}")
-                sys.stderr.flush()
+                say(f"    {line.rstrip()}")
                 last = line.strip() or last
             running.wait()
     if asked or running.returncode == INTERRUPTED:
