@@ -35,5 +35,5 @@ def text_vectors(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> Tensor:
         return masked_mean(ours.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state, padding)
     x = ours.encode(ids, mask, None, None, None, None).last_hidden_state
     padding = ignored_tokens(ours.get_input_embeddings(), ids, padding)
-    weights = getattr(ours.head, "token_weight", None)
+    weights = getattr(getattr(ours, "head", None), "token_weight", None)
     return masked_mean(x, padding) if weights is None else weighted_mean(x, weights[ids], padding)
