@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 
@@ -51,7 +52,9 @@ def run(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def onnx(run) -> Path:
-    return exported(run)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+        return exported(run)
 
 
 def test_commands_print_the_same(run, onnx, capsys):

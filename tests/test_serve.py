@@ -17,10 +17,13 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from test_explain import as_run
 from training_support import process
+from transevolve import TransEvolveConfig, TransEvolveForCausalLM
 from transevolve.cli import main
 from transevolve.core.errors import UserError
 from transevolve.inference import load
+from transevolve.runs.storage import write_manifest
 from transevolve.serving.app import create_app
 from transevolve.serving.batcher import Batcher, Busy
 from transevolve.serving.limits import Limits
@@ -137,11 +140,13 @@ def test_health_facts_schema_and_pages(client):
     assert client.post("/explain", json={"text": " "}).status_code == 422
 
 
+@pytest.mark.slow
 def test_a_signal_stops_the_server_after_its_last_answer():
-    running, address = started("--wait_ms", "1500")
-    with ThreadPoolExecutor(1) as pool:
+    running, address = started("--wait_ms", "5000")
+    with running, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(httpx.post, f"{address}/predict", json=TEXTS, timeout=60)
-        time.sleep(0.7)
+        while "transevolve_queue_texts 2.0" not in httpx.get(f"{address}/metrics", timeout=60).text:
+            time.sleep(0.1)
         running.send_signal(signal.SIGTERM)
         assert answer.result().status_code == 200
     running.communicate(timeout=60)
@@ -249,3 +254,17 @@ def test_errors_before_the_server_starts(tmp_path, capsys):
         ):
             assert main(["serve", *words]) == 2
             assert told in capsys.readouterr().err
+
+
+def test_a_language_model_generates(tmp_path):
+    config = TransEvolveConfig.from_pretrained(RUNS / "translator", is_encoder_decoder=False, is_decoder=True)
+    run = as_run(tmp_path / "run", TransEvolveForCausalLM(config), RUNS / "translator")
+    (run / "recipe.yaml").write_text("data:\n  task: causal\n")
+    write_manifest(run)
+    with TestClient(create_app(load(run, "cpu"))) as client:
+        assert client.get("/info").json()["path"] == "/generate"
+        request = {"texts": ["one", "two"], "new_tokens": 3, "temperature": 0.0}
+        found = client.post("/generate", json=request).json()["predictions"]
+        assert [row["prompt"] for row in found] == ["one", "two"]
+        assert client.post("/generate", json={**request, "samples": 2}).status_code == 422
+        assert client.post("/generate", json={**request, "top_p": 0}).status_code == 422

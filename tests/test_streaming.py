@@ -26,7 +26,7 @@ def answer(running: subprocess.Popen, line: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("command", "run"), [("predict", "classifier"), ("translate", "translator")], ids=["predict", "translate"]
+    ("command", "run"), [("predict", "classifier"), pytest.param("translate", "translator", marks=pytest.mark.slow)]
 )
 def test_a_line_is_answered_while_the_pipe_stays_open(command, run):
     running = process([command, str(RUNS / run)], stdin=subprocess.PIPE)

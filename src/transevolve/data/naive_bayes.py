@@ -10,14 +10,16 @@ from itertools import islice
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from .vectors import Sparse
+
 SMOOTHING = 1.0
 TEACHER_C = 0.01
 CHUNK_ROWS = 4096
 
-Teacher = Callable[[csr_matrix], np.ndarray]
+Teacher = Callable[[Sparse], np.ndarray]
 
 
-def token_counts(ids: np.ndarray, offsets: np.ndarray, vocab_size: int) -> csr_matrix:
+def token_counts(ids: np.ndarray, offsets: np.ndarray, vocab_size: int) -> Sparse:
     """(rows, vocab): how often each token stands in each text, whose ids are `ids[offsets[i]:offsets[i + 1]]`."""
     ones = np.ones(len(ids), dtype=np.float32)
     counts = csr_matrix((ones, ids.astype(np.int64), offsets.astype(np.int64)), shape=(len(offsets) - 1, vocab_size))
@@ -25,7 +27,7 @@ def token_counts(ids: np.ndarray, offsets: np.ndarray, vocab_size: int) -> csr_m
     return counts
 
 
-def counts_by_class(counts: csr_matrix, membership: np.ndarray) -> np.ndarray:
+def counts_by_class(counts: Sparse, membership: np.ndarray) -> np.ndarray:
     """(vocab, classes): how often each token stands in texts of each class; `membership` is (rows, classes)."""
     return np.asarray(counts.T @ membership, dtype=np.float64)
 
@@ -39,14 +41,14 @@ def class_weights(by_class: np.ndarray, smoothing: float = SMOOTHING) -> np.ndar
     return np.where(total > 0, weights, 0.0).astype(np.float32)
 
 
-def pooled(counts: csr_matrix, vectors: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def pooled(counts: Sparse, vectors: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The weighted mean of the vectors of each text's tokens; zero for a text without any."""
     total = np.asarray(counts @ weight).ravel()
     return np.asarray(counts @ (vectors * weight[:, None])) / np.maximum(total, np.finfo(np.float32).tiny)[:, None]
 
 
 def vector_teacher(
-    counts: csr_matrix, labels: np.ndarray, classes: int, vectors: np.ndarray, weight: np.ndarray
+    counts: Sparse, labels: np.ndarray, classes: int, vectors: np.ndarray, weight: np.ndarray
 ) -> Teacher:
     """Gives each text the probability of each class, from a logistic regression on pooled vectors."""
     from sklearn.linear_model import LogisticRegression
@@ -55,10 +57,9 @@ def vector_teacher(
     centre, scale = features.mean(0), np.maximum(features.std(0), 1e-9)
     model = LogisticRegression(C=TEACHER_C, max_iter=500).fit((features - centre) / scale, labels)
 
-    def probabilities(rows: csr_matrix) -> np.ndarray:
-        given = model.predict_proba((pooled(rows, vectors, weight) - centre) / scale)
+    def probabilities(rows: Sparse) -> np.ndarray:
         found = np.zeros((rows.shape[0], classes))
-        found[:, model.classes_] = given
+        found[:, model.classes_] = model.predict_proba((pooled(rows, vectors, weight) - centre) / scale)
         return found
 
     return probabilities

@@ -28,11 +28,13 @@ def text_files(path: str | Path) -> list[Path]:
     return [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
 
 
-def unlabelled_texts(path: str | Path, column: str | None = None) -> Iterator[str]:
+def unlabelled_texts(path: str | Path, column: str | list[str] | None = None) -> Iterator[str]:
     """Every text that is not empty; `column` is the text column of those tables that have it."""
     found = False
     for file in text_files(path):
-        named = column if table_format(file) and column in open_table(file).columns else None
+        named = (
+            column if isinstance(column, str) and table_format(file) and column in open_table(file).columns else None
+        )
         for _, text in iter_texts(file, named):
             if text.strip():
                 found = True
@@ -41,7 +43,7 @@ def unlabelled_texts(path: str | Path, column: str | None = None) -> Iterator[st
         raise UserError(f"{path}: there is no text in it; data.unlabelled needs texts, one per line or row")
 
 
-def vocabulary_texts(path: str | Path, column: str | None = None) -> Iterator[str]:
+def vocabulary_texts(path: str | Path, column: str | list[str] | None = None) -> Iterator[str]:
     """The first texts, up to a number of characters that bounds the time to learn a vocabulary."""
     characters = 0
     for text in unlabelled_texts(path, column):

@@ -8,11 +8,13 @@ and Dagan, 2015). Texts stream through in chunks; the table of counts is sparse 
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.linalg import svds
 
+Sparse = Any  # SciPy has no types for its sparse matrices
 WINDOW = 10
 CHUNK_TOKENS = 2**19
 MOST_PAIRS = 30_000_000
@@ -24,7 +26,7 @@ SINGULAR_POWER = 0.5
 class Counts:
     """What a pass over texts leaves: co-occurrence of pieces, occurrences, and the documents each piece is in."""
 
-    pairs: csr_matrix
+    pairs: Sparse
     tokens: np.ndarray
     documents: np.ndarray
     rows: int = 0
@@ -94,7 +96,7 @@ class Counter:
             self.progress(counts.rows)
 
 
-def _pruned(pairs: csr_matrix, most: int) -> csr_matrix:
+def _pruned(pairs: Sparse, most: int) -> Sparse:
     """Without the rarest pairs, at most three quarters of the limit once there are more than the limit."""
     if pairs.nnz <= most:
         return pairs
@@ -105,7 +107,7 @@ def _pruned(pairs: csr_matrix, most: int) -> csr_matrix:
     return pairs
 
 
-def positive_pmi(pairs: csr_matrix, context_power: float = CONTEXT_POWER) -> csr_matrix:
+def positive_pmi(pairs: Sparse, context_power: float = CONTEXT_POWER) -> Sparse:
     """The positive part of the pointwise mutual information, contexts smoothed by a power of their counts."""
     rows = np.asarray(pairs.sum(axis=1), dtype=np.float64).ravel()
     contexts = np.asarray(pairs.sum(axis=0), dtype=np.float64).ravel() ** context_power
@@ -117,7 +119,7 @@ def positive_pmi(pairs: csr_matrix, context_power: float = CONTEXT_POWER) -> csr
     return coo_matrix(content, shape=pairs.shape).tocsr()
 
 
-def singular_vectors(matrix: csr_matrix, width: int, power: float = SINGULAR_POWER, seed: int = 0) -> np.ndarray:
+def singular_vectors(matrix: Sparse, width: int, power: float = SINGULAR_POWER, seed: int = 0) -> np.ndarray:
     """Rows of U S^power of norm 1, widest direction first; a zero row stays zero, a missing rank is zero columns.
 
     Signs are fixed by the largest entry of each column, so that the same matrix gives the same vectors.
@@ -127,7 +129,8 @@ def singular_vectors(matrix: csr_matrix, width: int, power: float = SINGULAR_POW
     if rank < 1 or matrix.nnz == 0:
         return vectors
     start = np.random.RandomState(seed).standard_normal(min(matrix.shape)).astype(matrix.dtype)
-    u, s, _ = svds(matrix, k=rank, v0=start, return_singular_vectors="u")
+    found: Any = svds(matrix, k=rank, v0=start, return_singular_vectors="u")  # pyright: ignore[reportArgumentType]
+    u, s, _ = found
     order = np.argsort(-s, kind="stable")
     u, s = u[:, order], np.maximum(s[order], 0.0)
     u = u * np.sign(u[np.abs(u).argmax(axis=0), np.arange(rank)])

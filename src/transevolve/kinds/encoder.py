@@ -51,7 +51,8 @@ class LabelledKind(Kind):
             return None
         if "test" not in TASKS[task_of(trained)].uses:
             raise UserError(f"{trained.task} is generated and has no columns to read from --file; use --split")
-        kept = {name: getattr(trained, name) for name in changed(trained) & {*READING}} | {"task": task_of(trained)}
+        kept: dict[str, Any] = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
+        kept["task"] = task_of(trained)
         return Path(file).name, replace(DataOptions(**kept), test=file, **columns)
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:

@@ -80,9 +80,9 @@ def bag_of_words(
         raise UserError("the bag of words needs rows of at least two classes; set training.yardstick=false")
     kept = _sampled(texts, most_characters, seed)
     classes = classes[kept]
-    counter = CountVectorizer(max_features=MOST_WORDS, dtype=np.float32)
+    counter = CountVectorizer(max_features=MOST_WORDS, dtype=np.float32)  # pyright: ignore[reportArgumentType]
     try:
-        counts = counter.fit_transform([texts[row] for row in kept])
+        counts: Any = counter.fit_transform([texts[row] for row in kept])
     except ValueError:
         raise UserError("the bag of words found no word in the training rows; set training.yardstick=false") from None
     weighting = TfidfTransformer().fit(counts)
@@ -94,9 +94,9 @@ def bag_of_words(
     bayes = ComplementNB().fit(counts, classes)
     accuracies: tuple[dict[str, float], dict[str, float]] = ({}, {})
     for split, (rows, truth) in scored.items():
-        words = counter.transform(rows)
-        accuracies[0][split] = float((regression.predict(weighting.transform(words)) == np.asarray(truth)).mean())
-        accuracies[1][split] = float((bayes.predict(words) == np.asarray(truth)).mean())
+        words, classes = counter.transform(rows), np.asarray(truth)
+        accuracies[0][split] = float(np.mean(regression.predict(weighting.transform(words)) == classes))
+        accuracies[1][split] = float(np.mean(bayes.predict(words) == classes))
     return BagOfWords(*accuracies, rows=len(kept), seconds=time.perf_counter() - started)
 
 

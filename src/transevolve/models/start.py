@@ -7,6 +7,7 @@ from naive Bayes. The same functions start every system, so that a comparison st
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from .embedding import TokenEmbedding
 from .pooling import PoolingHead
 
 
-def branch_outputs(model: nn.Module) -> Iterator[nn.Parameter]:
+def branch_outputs(model: nn.Module) -> Iterator[Any]:
     """The last learned factor of every branch: output projections, second matrices of feed-forwards.
 
     A mixer without an output projection, such as FNet's, has none.

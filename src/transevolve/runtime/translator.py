@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from ..core.errors import UserError
+from ..core.progress import Bar
 from .beam import Hypothesis, Search, beam_search
 
 ENCODER, DECODER, FACTS = "encoder.onnx", "decoder.onnx", "translator.json"
@@ -43,6 +45,8 @@ class OnnxTranslator:
         batch_tokens: Source tokens of a batch, padding counted.
     """
 
+    columns = None
+
     def __init__(self, folder: str | Path, threads: int = 0, batch_tokens: int = 1024):
         folder = Path(folder)
         for name in (FACTS, ENCODER, DECODER, "tokenizer.json"):
@@ -50,6 +54,7 @@ class OnnxTranslator:
                 raise UserError(f"{folder} is no exported translator: it has no {name}; see transevolve export")
         self.facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         self.batch_tokens, self.truncated = batch_tokens, 0
+        self.advance: Callable[[int], None] = lambda count: None
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.encode_special_tokens = True
         self.tokenizer.enable_truncation(self.max_length)
@@ -63,6 +68,16 @@ class OnnxTranslator:
     @property
     def max_length(self) -> int:
         return self.facts["max_length"]
+
+    @contextmanager
+    def progress(self, title: str, total: int | None, unit: str = "sentences") -> Iterator[Bar]:
+        """Shows how many sentences are translated."""
+        with Bar(title, total, unit) as bar:
+            before, self.advance = self.advance, bar.update
+            try:
+                yield bar
+            finally:
+                self.advance = before
 
     def search(self, **changes: Any) -> Search:
         """The search of the run's recipe, with changes by the names of `transevolve translate`'s options."""
@@ -106,6 +121,7 @@ class OnnxTranslator:
             decoder = StepDecoder(self, ids, mask)
             for i, own in zip(batch, beam_search(decoder, lengths, facts["start"], facts["ends"], search), strict=True):
                 found[i] = own
+            self.advance(len(batch))
         return found
 
     def _batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:

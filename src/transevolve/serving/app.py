@@ -23,7 +23,7 @@ from .limits import Limits
 from .metrics import Metrics
 from .schema import Answers, Error, ExplainRequest, Info, request_class
 
-EXAMPLE = "a text"
+EXAMPLE, PAIR = "a text", "a text\tanother text"
 EXPLAINED_TOKENS, SHOWN_TOKENS = 512, 48
 FAILURES: dict[int | str, dict[str, Any]] = {
     401: {"model": Error, "description": "No token, or a wrong one"},
@@ -48,7 +48,7 @@ def create_app(model: LoadedRun, limits: Limits | None = None, token: str | None
 
     app = FastAPI(title=f"transevolve: {model.folder.name}", version=__version__, lifespan=lifespan)
     command = model.kind.command
-    request_model = request_class(command, limits, EXAMPLE)
+    request_model = request_class(command, limits, service.example)
     example = {200: {"content": {"application/json": {"example": {"predictions": service.warm_up()}}}}}
 
     async def answer(request: Any) -> Any:
@@ -102,14 +102,19 @@ class _Service:
 
     @property
     def explains(self) -> bool:
-        return isinstance(self.model.model, TransEvolveForSequenceClassification)
+        single = self.model.columns is None and self.model.kind.name == "classification"
+        return single and isinstance(self.model.model, TransEvolveForSequenceClassification)
 
     def _answers(self, texts: Sequence[str], options: Any) -> list[dict[str, Any]]:
         found = self.model.answer(list(enumerate(texts, start=1)), "texts", **dict(options))
         return [prediction.as_dict() for prediction in found]
 
+    @property
+    def example(self) -> str:
+        return EXAMPLE if self.model.columns is None else PAIR
+
     def warm_up(self) -> list[dict[str, Any]]:
-        return self._answers([EXAMPLE], ())
+        return self._answers([self.example], ())
 
     async def answer(self, request: Any) -> list[dict[str, Any]]:
         try:

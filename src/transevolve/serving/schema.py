@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from ..inference import LoadedRun
+from ..kinds.causal import Sampling
 from ..kinds.translation import run_search
 from .limits import Limits
 
@@ -36,7 +37,27 @@ class TranslateRequest(TextsRequest):
         return (("search", run_search(model.recipe, **changes)),)
 
 
-REQUESTS: dict[str, type[TextsRequest]] = {"predict": TextsRequest, "translate": TranslateRequest}
+class GenerateRequest(TextsRequest):
+    """Prompts to continue, in order; with a temperature above 0, texts depend on what else is in the batch."""
+
+    new_tokens: int = Field(50, ge=1, le=MOST_EXTRA, description="Tokens to write at most")
+    temperature: float = Field(1.0, ge=0, le=100, description="Divides the logits; 0 always takes the likeliest")
+    top_k: int = Field(50, ge=0, description="Choose among this many of the likeliest tokens; 0 is all")
+    top_p: float = Field(1.0, gt=0, le=1, description="Choose among tokens that together have this probability")
+    beam: int = Field(1, ge=1, le=MOST_BEAMS, description="Beams, instead of sampling")
+    samples: int = Field(1, ge=1, le=MOST_BEAMS, description="Texts per prompt")
+    repetition_penalty: float = Field(1.0, gt=0, le=100, description="Above 1, tokens so far become less likely")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the sampling")
+
+    def options(self, model: LoadedRun) -> Hashable:
+        return (("sampling", Sampling(**self.model_dump(exclude={"texts"}))),)
+
+
+REQUESTS: dict[str, type[TextsRequest]] = {
+    "predict": TextsRequest,
+    "translate": TranslateRequest,
+    "generate": GenerateRequest,
+}
 
 
 class ExplainRequest(BaseModel):

@@ -125,7 +125,7 @@ class Run:
             raise UserError("there are no validation rows to select a model by: set data.validation")
 
     def session(self, model: PreTrainedModel) -> Session:
-        share = {"process": self.state.process_index, "processes": self.state.num_processes}
+        share: dict[str, Any] = {"process": self.state.process_index, "processes": self.state.num_processes}
         tokens = self.training.eval_tokens
         device: Any = self.state.device
         return Session(model, self.data.tokenizer, self.recipe, device, tokens, **share)
