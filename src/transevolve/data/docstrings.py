@@ -8,6 +8,7 @@ import hashlib
 import re
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -56,7 +57,7 @@ class Docstrings(TextTask):
         splits: tuple[Split, ...] = ("train", "validation", "test")
         names: dict[Split, str] = dict.fromkeys(splits, f"docstrings of {versions()}")
         tables: dict[Split, Callable[[], Table]] = {split: partial(_table, path, split) for split in splits}
-        return Source(names, tables, "text", "label")
+        return Source(names, tables, replace(options, text="text", label="label"))
 
 
 def versions() -> str:

@@ -181,7 +181,7 @@ class EvolvedAttention(nn.Module):
         if self.training or not torch.compiler.is_compiling():
             self._follow(self.passes)
 
-    @torch.compiler.disable
+    @torch.compiler.disable()
     def _follow(self, passes: Tensor) -> None:
         number = read(passes, "passes") // self.backend.redraw_interval
         if number != self._drawn:
