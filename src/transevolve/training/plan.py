@@ -20,7 +20,7 @@ from ..kinds.registry import decide, resolve
 from ..kinds.session import Session
 from .hf_arguments import check_training
 from .optimizer import build_optimizer
-from .train import default_tokens
+from .run import default_tokens
 
 SECONDS, MOST_STEPS = 10.0, 50
 FORWARD_SHARE = 1 / 3
