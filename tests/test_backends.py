@@ -15,6 +15,7 @@ from transevolve import (
     TransEvolveForSequenceClassification,
 )
 from transevolve.evolution.backends import BACKENDS, AutoBackend, Backend, LinearBackend, fused, once, tiles
+from transevolve.evolution.backends.literal import LiteralEvolution
 from transevolve.evolution.backends.once import OnceEvolution
 from transevolve.evolution.backends.pool import SMALLEST, BufferPool
 from transevolve.evolution.backends.tiles import plan
@@ -341,8 +342,9 @@ def test_counters_of_the_newest_checkpoint_are_averaged(tmp_path):
 
 def test_auto_follows_the_budget():
     small, large = AutoBackend(memory_budget=2**40), AutoBackend(memory_budget=1000)
-    assert isinstance(evolution_of(make_case("self", backend=small), "auto"), OnceEvolution)
-    assert isinstance(evolution_of(make_case("self", backend=large), "auto"), fused.FusedEvolution)
+    assert small.choose(256, 256, 1, 4)[0].name == "once"
+    assert large.choose(256, 256, 1, 4)[0].name == "fused"
+    assert isinstance(evolution_of(make_case("self", backend=small), "auto"), LiteralEvolution)
     backend, why = AutoBackend(memory_budget=2**28).choose(4096, 4096, 1, 8)
     assert backend.name == "fused"
     assert "512.0 MiB, over the budget of 256.0 MiB" in why

@@ -11,7 +11,6 @@ import torch
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
-from browser import WIDTHS, is_dark, needs_chromium, open_page
 from docs_support import ROOT, blocks, follow, recipe_of, run, train_case, write_files
 from support import KINDS, make_case
 from transevolve.cli import COMMANDS
@@ -83,25 +82,6 @@ def test_the_site_builds_strictly_and_needs_no_network(site):
     keys = (site / "reference" / "recipe.html").read_text()
     assert all(f"<code>{key}</code>" in keys for key in dotted(Recipe()) if "." in key)
     assert "EvolvedEncoder" in (site / "reference" / "api.html").read_text()
-
-
-def test_search_works_from_the_disk(site):
-    """A browser reads no JSON from the disk, but scripts."""
-    index = (site / "search" / "search_index.js").read_text()
-    assert "transevolve embed" in index
-    assert "search/search_index.js" in (site / "index.html").read_text()
-
-
-@pytest.mark.slow
-@needs_chromium
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("page", ["index.html", "data.html", "reference/cli.html"])
-def test_pages_of_the_site_fit_any_screen(page, width, dark, site):
-    seen = open_page(site / page, width, dark)
-    assert not seen.errors
-    assert seen.overflow <= 0
-    assert is_dark(seen) == dark
 
 
 @pytest.mark.parametrize("name", TEXTS)

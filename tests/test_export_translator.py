@@ -85,7 +85,7 @@ def test_neither_torch_nor_transformers_is_imported(onnx):
     program = (
         "import sys; from transevolve.cli import main;"
         f"code = main(['translate', {str(onnx)!r}, 'one two', '--runtime', 'onnx']);"
-        "sys.exit(code or sorted({'torch', 'transformers'} & {*sys.modules}))"
+        "sys.exit(code or ' '.join(sorted({'torch', 'transformers'} & {*sys.modules})) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -421,6 +421,7 @@ def test_self_training_learns_from_texts_that_it_labels(tmp_path, capsys):
     facts = found["self_training"]
     assert 0 < facts["texts"] <= 200
     assert found["validation"] == facts["after" if facts["used"] else "before"]
+    capsys.readouterr()
     assert main(["evaluate", str(tmp_path / "run"), "--split", "validation", "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)
     assert scored["accuracy"] == pytest.approx(found["validation"]["accuracy"])

@@ -1,7 +1,9 @@
 """Progress: a bar on a terminal, lines elsewhere, and a word on what is waited for."""
 
+import contextlib
 import io
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,15 +24,18 @@ class Keyboard:
     def __init__(self, typed: bytes):
         self.buffer = io.BytesIO(typed)
 
+    def fileno(self) -> int:
+        raise io.UnsupportedOperation
+
     def isatty(self) -> bool:
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch) -> Terminal:
-    found = Terminal()
-    monkeypatch.setattr(sys, "stderr", found)
-    return found
+@contextlib.contextmanager
+def on_terminal() -> Iterator[Terminal]:
+    """Standard error of what runs inside; pytest sets its own when a test begins."""
+    with contextlib.redirect_stderr(Terminal()) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +46,8 @@ def run(tmp_path_factory):
     return folder
 
 
-def test_a_bar_counts_on_a_terminal(terminal):
-    with Bar("reading", 10, "rows") as bar:
+def test_a_bar_counts_on_a_terminal():
+    with on_terminal() as terminal, Bar("reading", 10, "rows") as bar:
         bar.status = "loss 1"
         bar.update(10)
         bar.say("a remark")
@@ -66,9 +71,10 @@ def test_a_clock(seconds, shown):
 
 
 @pytest.mark.parametrize("words", [["predict", "--file", "{data}"], ["evaluate", "--split", "validation"]], ids=str)
-def test_commands_show_a_bar_on_a_terminal(words, run, terminal, capsys):
+def test_commands_show_a_bar_on_a_terminal(words, run, capsys):
     command, *rest = (word.format(data=run / "my.csv") for word in words)
-    assert main([command, str(run / "run"), *rest]) == 0
+    with on_terminal() as terminal:
+        assert main([command, str(run / "run"), *rest]) == 0
     assert "/6" in terminal.getvalue()
     assert capsys.readouterr().out
 

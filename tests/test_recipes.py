@@ -122,7 +122,7 @@ WRONG = {
     "a value for a section": ("data: my.csv", "'data' must hold settings of its own"),
     "a text for a number": ("training:\n  seed: 1\n  epochs: many", "line 3: training.epochs: 'many' is not a number"),
     "a fraction for a whole number": ("training: {seed: 1.5}", "training.seed: '1.5' is not a whole number"),
-    "a list for a text": ("data: {text: [a, b]}", "data.text: ['a', 'b'] is not a text"),
+    "a list for a text": ("data: {vocab: [a, b]}", "data.vocab: ['a', 'b'] is not a text"),
     "no number": ("training: {epochs: .nan}", "training.epochs: '.nan' is not a number"),
     "infinity": ("training: {epochs: 1e999}", "training.epochs: '1e999' is not a number"),
     "a huge number": (f"training: {{seed: {'9' * 5000}}}", "is not a whole number"),

@@ -187,7 +187,7 @@ CARELESS = ["terminate called", "destroy_process_group() was not called", "find_
 
 
 def test_two_processes_train_as_one(csv, tmp_path):
-    same = ["--model.dropout=0", "--training.epochs=2", "--training.batch_size=15"]
+    same = ["--model.dropout=0", "--model.embedding_dropout=0", "--training.epochs=2", "--training.batch_size=15"]
     assert train(*training_of(csv, tmp_path / "one", *same)) == 0
     launched = launch("-m", "transevolve", "train", *training_of(csv, tmp_path / "two", *same))
     assert launched.returncode == 0, launched.stderr

@@ -196,7 +196,7 @@ def test_any_numbers_can_be_drawn(values, log):
 
 def test_values_are_shown_on_hover(run, tmp_path):
     page = report(tmp_path, run)
-    assert re.search(r"<title>run: 0\.\d+ at epoch 1</title>", page)
+    assert re.search(r"<title>run: [01](\.\d+)? at epoch 1</title>", page)
     assert re.search(r"<title>run: \d[\d.]* at step 1</title>", page)
 
 

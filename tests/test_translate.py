@@ -65,7 +65,7 @@ def test_learns_and_selects_by_bleu(run):
     assert found["task"] == "translation"
     assert found["selected_by"] == "bleu"
     first, last = found["epochs"][0], found["epochs"][-1]
-    assert last["loss"] < 0.6 * first["loss"]
+    assert last["loss"] < 0.65 * first["loss"]
     assert {"bleu", "chrf", "loss"} <= found["validation"].keys()
 
 

@@ -83,8 +83,8 @@ def _of_one(observer: Observer, ids: Tensor) -> np.ndarray:
         evolved, kept = step.state.attention(step.l), step.state.attention(1)
         uniform = torch.full_like(kept, 1 / kept.shape[-1])
         shrunk = step.x * (first[step.number] / step.x.norm(dim=-1, keepdim=True).clamp(min=1e-12))
-        begin = step.block.attention.begin
-        again = [begin(x).attention(step.l) for x in (step.x, shrunk)]
+        begin, ignored = step.block.attention.begin, observer.ignored(ids)
+        again = [begin(x, key_padding_mask=ignored).attention(step.l) for x in (step.x, shrunk)]
         found.append([[_variation(other, recomputed) for other in (evolved, kept, uniform)] for recomputed in again])
     return np.asarray(found).transpose(1, 2, 0, 3)
 
