@@ -1,3 +1,5 @@
+import os
+
 import hypothesis
 import jaxtyping
 import pytest
@@ -6,6 +8,12 @@ import torch
 hypothesis.settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 hypothesis.settings.load_profile("default")
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cache_of_its_own(tmp_path_factory):
+    """Prepared data of the tests are not those of the user."""
+    os.environ["TRANSEVOLVE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(autouse=True)

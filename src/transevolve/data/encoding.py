@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
+from .stored import TEXT, TableWriter
 from .tokenizers import FIRST_BYTE
 
 if TYPE_CHECKING:
@@ -44,31 +45,51 @@ class Encoded:
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
 
     def dataset(self, labels: np.ndarray) -> "Dataset":
-        columns = {"input_ids": self.column(), "labels": pa.array(labels), "length": _int32(self.lengths)}
-        return _dataset(columns, self.ids, self.offsets, labels)
+        table = SplitWriter()
+        table.add_rows(self, labels)
+        return table.split()
 
 
-def pair_dataset(sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> "Dataset":
-    """Sources as `input_ids`, targets as `labels`, the longer of both as `length`, and columns of text."""
-    longer = np.maximum(sources.lengths, targets.lengths)
-    columns = {"input_ids": sources.column(), "labels": targets.column(), "length": _int32(longer)}
-    columns |= {name: pa.array(column, pa.large_string()) for name, column in texts.items()}
-    written = "".join(f"{name}\0" + "\0".join(column) for name, column in texts.items()).encode()
-    return _dataset(columns, sources.ids, sources.offsets, targets.ids, targets.offsets, written)
+class SplitWriter(TableWriter):
+    """The rows of a split, added batch by batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.digest = sha256()
+        self.names: list[str] = []
+
+    def add_rows(self, rows: Encoded, labels: np.ndarray, texts: Sequence[str] | None = None) -> None:
+        """Rows with labels as numbers; texts are stored, but are no column of the split."""
+        marks = pa.array(labels.ravel())
+        if labels.ndim == 2:
+            marks = pa.FixedSizeListArray.from_arrays(marks, labels.shape[1])
+        self.names = ["input_ids", "labels", "length"]
+        columns = {"input_ids": rows.column(), "labels": marks, "length": _int32(rows.lengths)}
+        if texts is not None:
+            columns[TEXT] = pa.array(texts, pa.large_string())
+        self._digest(rows.ids, rows.offsets, labels)
+        self.add(columns)
+
+    def add_pairs(self, sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> None:
+        """Sources as `input_ids`, targets as `labels`, the longer of both as `length`, and columns of text."""
+        longer = np.maximum(sources.lengths, targets.lengths)
+        columns = {"input_ids": sources.column(), "labels": targets.column(), "length": _int32(longer)}
+        columns |= {name: pa.array(column, pa.large_string()) for name, column in texts.items()}
+        self.names = list(columns)
+        self._digest(sources.ids, sources.offsets, targets.ids, targets.offsets)
+        self.add(columns)
+
+    def split(self) -> "Dataset":
+        """The split; its fingerprint is given because the library's own way copies all columns."""
+        return self.dataset(self.names, self.digest.hexdigest()[:16])
+
+    def _digest(self, *content: np.ndarray) -> None:
+        for part in content:
+            self.digest.update(np.ascontiguousarray(part).data)
 
 
 def _int32(values: np.ndarray) -> pa.Array:
     return pa.array(values.astype(np.int32))
-
-
-def _dataset(columns: dict[str, pa.Array], *content: np.ndarray | bytes) -> "Dataset":
-    """The columns; their fingerprint is given because the library's own way copies all of them."""
-    from datasets import Dataset
-
-    digest = blake2b(digest_size=8)
-    for part in content:
-        digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
-    return Dataset(pa.table(columns), fingerprint=digest.hexdigest())
 
 
 def id_type(vocab_size: int) -> type[np.unsignedinteger]:

@@ -1,13 +1,14 @@
 """The files that settings of data name: where they are, and what they hold."""
 
 import hashlib
-from dataclasses import replace
+import os
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from .files import SPLIT_NAMES
-from .lines import open_bytes
+from .lines import gzip_errors, open_bytes
 from .options import SPLITS, DataOptions, Split
-from .registry import task_of
 
 SIDES = ("source", "target")
 PAIRED = tuple(f"{split}_{side}" for split in ("validation", "test") for side in SIDES)
@@ -35,16 +36,29 @@ def data_files(options: DataOptions) -> dict[str, Path]:
     return found
 
 
+@dataclass(frozen=True)
+class Contents:
+    """The sha256 of a file's contents, and how many lines they have, decompressed: packing a file changes neither."""
+
+    sha256: str
+    lines: int
+
+
+def contents(options: DataOptions) -> dict[str, Contents]:
+    """What each file of the data holds."""
+    return {name: contents_of(path) for name, path in data_files(options).items()}
+
+
 def fingerprints(options: DataOptions) -> dict[str, str]:
-    """The sha256 of the contents of each file, decompressed: packing a file does not change it."""
-    return {name: _digest(path) for name, path in data_files(options).items()}
+    """The sha256 of the contents of each file."""
+    return {name: found.sha256 for name, found in contents(options).items()}
 
 
 def changed_files(before: dict[str, str], options: DataOptions, split: Split | None = None) -> list[str]:
     """The settings whose files hold something else than they did; only what a split is made of, if one is named."""
     files = {name: path for name, path in data_files(options).items() if split is None or _makes(name, split, before)}
     missing = [name for name in before if split is None and name not in files]
-    return [*missing, *(name for name, path in files.items() if before.get(name) != _digest(path))]
+    return [*missing, *(name for name, path in files.items() if before.get(name) != contents_of(path).sha256)]
 
 
 def _makes(name: str, split: Split, before: dict[str, str]) -> bool:
@@ -63,6 +77,8 @@ def _split_of(name: str) -> Split | None:
 
 def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
     """Files by split, or by split and language."""
+    from .registry import task_of
+
     spelled = {other: split for split, names in SPLIT_NAMES.items() for other in names}
     found: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
@@ -78,9 +94,19 @@ def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
     return found
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_bytes(path) as stream:
+def contents_of(path: Path) -> Contents:
+    with gzip_errors(str(path)), open_bytes(path):
+        found = os.stat(path)
+    return _contents(path, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _contents(path: Path, *stat: int) -> Contents:
+    """Computed once per process, unless the file is written to."""
+    digest, lines, last = hashlib.sha256(), 0, b"\n"
+    with open_bytes(path) as stream, gzip_errors(str(path)):
         while block := stream.read(1 << 20):
             digest.update(block)
-    return digest.hexdigest()
+            lines += block.count(b"\n")
+            last = block[-1:]
+    return Contents(digest.hexdigest(), lines + (last != b"\n"))

@@ -1,6 +1,5 @@
 """ListOps: generated on this machine, once for each setting, by the Long Range Arena's definition."""
 
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from ..core.files import atomic_file
+from .cache_folder import default_cache, locked
 from .data import DataReport, SplitFacts, TextData
 from .encoding import Encoded
 from .expressions import CLOSE, Expressions, generate
@@ -69,11 +69,6 @@ def encoded_expressions(part: Expressions, brackets: str) -> Encoded:
     return Encoded(part.tokens[kept], before[part.offsets])
 
 
-def default_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "transevolve"
-
-
 def cached_expressions(
     folder: Path, rows: dict[Split, int], min_length: int, max_length: int, seed: int
 ) -> dict[Split, Expressions]:
@@ -84,11 +79,11 @@ def cached_expressions(
     order: tuple[Split, ...] = ("test", "validation", "train")
     settings = f"v{GENERATOR}-{min_length}-{max_length}-{'-'.join(str(rows[split]) for split in order)}-seed{seed}"
     file = folder / f"listops-{settings}.npz"
-    if file.exists():
-        expressions = _loaded(file)
-    else:
-        expressions = generate(sum(rows.values()), min_length, max_length, seed)
-        _store(file, expressions)
+    if not file.exists():
+        with locked(file):
+            if not file.exists():
+                _store(file, generate(sum(rows.values()), min_length, max_length, seed))
+    expressions = _loaded(file)
     parts, start = {}, 0
     for split in order:
         parts[split] = expressions.span(start, start + rows[split])

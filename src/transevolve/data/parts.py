@@ -9,10 +9,11 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from .data import SplitFacts
-from .encoding import encode
+from .encoding import SplitWriter, encode
 from .options import Split
 from .rows import Rows
 from .splitting import single_row_classes, stratified_cut, stratified_sample
+from .stored import batched, progress
 from .targets import Targets
 
 if TYPE_CHECKING:
@@ -69,14 +70,16 @@ def sampled(part: Part, wanted: int | None, seed: int, split: Split) -> Part:
 def encode_part(
     part: Part, targets: Targets, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int
 ) -> tuple["Dataset", SplitFacts]:
-    encoded = encode(tokenizer, part.rows.texts, max_length, part.rows.where)
-    facts = SplitFacts(
-        origin=part.origin,
-        rows=len(part.values),
-        empty=sum(not text.strip() for text in part.rows.texts),
-        truncated=encoded.truncated,
-        tokens=len(encoded.ids),
-        unknown=int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0,
-        **targets.facts(part.values, names),
-    )
-    return encoded.dataset(part.values), facts
+    facts = SplitFacts(part.origin, len(part.values), **targets.facts(part.values, names))
+    table, start = SplitWriter(), 0
+    with progress(f"tokenizing {part.origin}", facts.rows) as advance:
+        for texts in batched(part.rows.texts):
+            encoded = encode(tokenizer, texts, max_length, lambda index, start=start: part.rows.where(start + index))
+            table.add_rows(encoded, part.values[start : start + len(texts)], texts)
+            facts.empty += sum(not text.strip() for text in texts)
+            facts.truncated += encoded.truncated
+            facts.tokens += len(encoded.ids)
+            facts.unknown += int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0
+            start += len(texts)
+            advance(len(texts))
+    return table.split(), facts

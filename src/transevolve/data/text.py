@@ -1,7 +1,7 @@
 """Labelled texts: AG News, IMDB in word pieces or characters, and the user's own files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from transformers import PreTrainedTokenizerFast
 
@@ -10,6 +10,7 @@ from .data import DataReport, TextData
 from .files import file_source
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .parts import Part, cut_description, cut_validation, encode_part, sampled
+from .prepared import prepared
 from .rows import Rows
 from .sources import Source
 from .splitting import cut_rows
@@ -54,12 +55,46 @@ class TextTask:
         kind = options.tokenizer or self.tokenizer
         check_tokenizer(kind, options)
         source = self._source(options)
+        if tokenizer is None:
+            self._require_train(source, options)
+            source.choose(source.tables["train"]())
+            options = replace(options, **source.columns)
+
+        def load() -> TextData:
+            return self._load(source, options, kind, tokenizer, labels, splits)
+
+        return prepared(
+            options,
+            load,
+            loader=self._signature(),
+            names=source.names,
+            hub=source.hub,
+            tokenizer=tokenizer,
+            labels=labels,
+            splits=splits,
+        )
+
+    def _signature(self) -> str:
+        """All that decides what is loaded besides the options."""
+        targets = f"{type(self.targets).__module__}.{type(self.targets).__qualname__} {vars(self.targets)}"
+        return f"{self.tokenizer} {self.max_length} {self.vocab_size} {dict(self.labels)} {targets}"
+
+    def _load(
+        self,
+        source: Source,
+        options: DataOptions,
+        kind: str,
+        tokenizer: PreTrainedTokenizerFast | None,
+        labels: Sequence[str] | None,
+        splits: Sequence[Split],
+    ) -> TextData:
         parts, names = self._parts(source, options, labels, splits, learn=tokenizer is None)
         max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
         described = "as saved with the model"
         if tokenizer is None:
             size = options.vocab_size or (self.vocab_size if kind in LEARNED else None)
-            tokenizer, described = build_tokenizer(kind, parts["train"].rows.texts, max_length, options.vocab, size)
+            texts = parts["train"].rows.texts
+            tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
         report = DataReport(
             task=options.task,
             selection=_selection(source, options),

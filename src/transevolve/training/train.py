@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
@@ -23,7 +24,7 @@ from ..kinds.base import Kind, Score
 from ..kinds.registry import resolve
 from ..kinds.session import Session
 from ..kinds.systems import unused
-from ..runs.data_record import DataRecord, data_changes
+from ..runs.data_record import DataRecord, require_same_tokenizer
 from ..runs.folder import load_errors, load_model, publish_model
 from ..runs.lock import locked
 from ..runs.metrics_file import MetricsFile
@@ -65,16 +66,14 @@ def train(recipe: Recipe, command: str) -> Result:
         finished = read_result(folder)
         if finished is not None:
             if state.is_main_process:
-                changed = data_changes(folder, recipe.data)
-                since = "" if changed is None else f" (note: {changed} changed since then)"
-                say(f"{folder} is finished already; these are its results{since}")
+                say(f"{folder} is finished already; these are its results")
             return finished
-        with state.main_process_first():
-            data = load_data(recipe.data)
+        data = load_data(recipe.data)
         for role, name in data.report.columns.items():
             setattr(recipe.data, role, name)
         if state.is_main_process:
-            say("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
+            prepared = [] if data.folder is None else [f"prepared data: {data.folder}"]
+            say("\n".join([*data.report.lines(), *prepared, *kind.notes(recipe, data)]))
             ignored = unused(recipe.model)
             if ignored:
                 say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
@@ -104,6 +103,7 @@ class Run:
         self.facts = machine_facts(self.state.device)  # pyright: ignore[reportArgumentType]
         if self.data.train is None or not len(self.data.train):
             raise UserError("there are no training rows")
+        self.rows = RowStore(self.data.train)
         if self.data.validation is None:
             raise UserError("there are no validation rows to select a model by: set data.validation")
 
@@ -157,6 +157,8 @@ class Run:
             self.state,
             lambda: find_resumption(checkpoints, self.training, self.metric, better),
         )
+        if resumed.checkpoint is not None:
+            require_same_tokenizer(self.folder, self.data)
         if resumed.finished is not None:
             return resumed.finished
         callbacks = self.callbacks(metrics, resumed)
@@ -164,7 +166,7 @@ class Run:
             model,
             arguments,
             options=self.training,
-            train=RowStore(self.data.train),
+            train=self.rows,
             validation=self.data.validation,
             batches=batches,
             tokenizer=self.data.tokenizer,
@@ -198,7 +200,7 @@ class Run:
         if self.training.patience:
             found.append(EarlyStoppingCallback(self.training.patience))
         if self.state.is_main_process:
-            record = DataRecord.of(self.recipe.data).as_json()
+            record = DataRecord.of(self.recipe.data, self.data).as_json()
             found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
             found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
             if self.training.tensorboard:
@@ -207,8 +209,7 @@ class Run:
 
     def batches(self, model: PreTrainedModel) -> Batches:
         options = self.training
-        assert self.data.train is not None
-        lengths = self.data.train["length"][:]
+        lengths = self.rows.lengths
         tokens = options.batch_tokens
         if tokens is None and options.batch_size is None:
             tokens = default_tokens(lengths)
@@ -247,9 +248,9 @@ def require_finite(scores: dict[str, float], what: str) -> None:
             raise UserError(f"{what} has a {name} of {value}: it is of no use; lower the learning rate and train again")
 
 
-def default_tokens(lengths: list[int]) -> int:
+def default_tokens(lengths: np.ndarray) -> int:
     """A batch small enough that an epoch has a hundred steps, but of at least eight rows."""
-    return min(LARGEST_DEFAULT_BATCH, max(sum(lengths) // 100, 8 * max(lengths)))
+    return min(LARGEST_DEFAULT_BATCH, max(int(lengths.sum(dtype=np.int64)) // 100, 8 * int(lengths.max())))
 
 
 def default_output(recipe: Recipe) -> str:

@@ -1,0 +1,98 @@
+"""Progress bars on standard error: on a terminal and in notebooks; elsewhere a line now and then."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from typing import Any, Self, TypeVar
+
+from .messages import say
+
+T = TypeVar("T")
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class Bar:
+    """How much of something is done, with its rate and, if the total is known, the time left.
+
+    Args:
+        title: What is being done.
+        total: How many units that is, if known.
+        unit: What one is called, such as "rows".
+        initial: How many of them were done before.
+        lines: Write lines where there is no terminal or notebook.
+    """
+
+    def __init__(self, title: str, total: int | None, unit: str, initial: int = 0, lines: bool = True):
+        self.title, self.total, self.unit, self.lines = title, total, unit, lines
+        self.done = self.first = initial
+        self.status = ""
+        self.started = self.shown = time.perf_counter()
+        self.bar = _bar(title, total, unit, initial)
+
+    def update(self, count: int = 1) -> None:
+        self.done += count
+        if self.bar is not None:
+            self.bar.set_postfix_str(self.status, refresh=False)
+            self.bar.update(count)
+        elif self.lines and time.perf_counter() - self.shown > SECONDS_BETWEEN_LINES:
+            self.shown = time.perf_counter()
+            say(self.line())
+
+    def line(self) -> str:
+        seconds, done = time.perf_counter() - self.started, max(self.done - self.first, 1)
+        of, left = "", ""
+        if self.total is not None:
+            of, left = f"/{self.total:,}", f", {clock(seconds / done * (self.total - self.done))} left"
+        status = f", {self.status}" if self.status else ""
+        return f"{self.title}: {self.done:,}{of} {self.unit}, {done / max(seconds, 1e-9):,.1f}/s{status}{left}"
+
+    def say(self, text: str) -> None:
+        """A line above the bar."""
+        if self.bar is None:
+            say(text)
+        else:
+            self.bar.write(text, file=sys.stderr)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def track(items: Iterable[T], title: str, total: int | None, unit: str) -> Iterator[T]:
+    """The items, with a bar that advances as they are taken."""
+    with Bar(title, total, unit) as bar:
+        for item in items:
+            yield item
+            bar.update()
+
+
+def clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    found = None if shell is None else shell.get_ipython()
+    return found is not None and type(found).__name__ == "ZMQInteractiveShell"
+
+
+def _bar(title: str, total: int | None, unit: str, initial: int) -> Any:
+    """A bar of tqdm, or None where nobody would see it move."""
+    notebook = in_notebook()
+    if not notebook and (sys.stderr is None or not sys.stderr.isatty()):
+        return None
+    if notebook and find_spec("ipywidgets") is not None:
+        from tqdm.notebook import tqdm
+    else:
+        from tqdm import tqdm
+    return tqdm(desc=title, total=total, unit=f" {unit}", initial=initial, leave=False, dynamic_ncols=True)
