@@ -30,6 +30,7 @@ from .core.errors import UserError, nearest, suggestion
 
 COMMANDS = {
     "train": "Train a model, evaluate it and write a run folder; the same command resumes after a stop.",
+    "prepare": "Read, split and tokenize the data of a training once, and store them for it.",
     "evaluate": "Reload the model of a run and score it.",
     "predict": "Predict labels for texts: arguments, a file, or standard input.",
     "translate": "Translate sentences: arguments, a file, or standard input.",
@@ -43,6 +44,7 @@ COMMANDS = {
     "bench decode": "Measure how fast translation decodes, next to Marian.",
     "bench memory": "Measure the memory of systems, each in a process of its own.",
     "systems": "List the variants and backends of TransEvolve, and every other system.",
+    "cache": "List what is in the cache folder, with sizes, or clear it.",
     "doctor": "Check whether this machine is ready, and what would fail on it.",
 }
 GROUPS = {"bench": "Measure systems side by side: speed, decode, memory."}
