@@ -1,13 +1,10 @@
 """The files that settings of data name: where they are, and what they hold."""
 
-import hashlib
-import os
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 
+from .contents import Contents, contents_of
 from .files import SPLIT_NAMES
-from .lines import gzip_errors, open_bytes
 from .options import SPLITS, DataOptions, Split
 
 SIDES = ("source", "target")
@@ -34,14 +31,6 @@ def data_files(options: DataOptions) -> dict[str, Path]:
         elif path.is_file():
             found[name] = path
     return found
-
-
-@dataclass(frozen=True)
-class Contents:
-    """The sha256 of a file's contents, and how many lines they have, decompressed: packing a file changes neither."""
-
-    sha256: str
-    lines: int
 
 
 def contents(options: DataOptions) -> dict[str, Contents]:
@@ -92,21 +81,3 @@ def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
         elif language in (options.source_lang, options.target_lang):
             found[f"{split}.{stem}.{language}" if split == "test" else f"{split}.{language}"] = file
     return found
-
-
-def contents_of(path: Path) -> Contents:
-    with gzip_errors(str(path)), open_bytes(path):
-        found = os.stat(path)
-    return _contents(path, found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-@lru_cache(maxsize=64)
-def _contents(path: Path, *stat: int) -> Contents:
-    """Computed once per process, unless the file is written to."""
-    digest, lines, last = hashlib.sha256(), 0, b"\n"
-    with open_bytes(path) as stream, gzip_errors(str(path)):
-        while block := stream.read(1 << 20):
-            digest.update(block)
-            lines += block.count(b"\n")
-            last = block[-1:]
-    return Contents(digest.hexdigest(), lines + (last != b"\n"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import UserError, nearest, quoted
 from .rows import checked_text, chosen
-from .stored import new_texts, progress
+from .stored import new_texts, reading
 from .stream import iter_texts
 from .tables import Table, table_format
 
@@ -63,7 +63,7 @@ def table_pairs(table: Table, languages: Sequence[str]) -> Pairs:
     """The two languages of a table: columns, or entries of a column `translation`."""
     names = (NESTED,) if NESTED in table.columns else tuple(languages)
     sides = new_texts(), new_texts()
-    with progress(f"reading {table.file}", None) as advance:
+    with reading(table.file) as advance:
         for number, values in table.select(names):
             row = values if names != (NESTED,) else map((values[0] or {}).get, languages)
             for text, language, side in zip(row, languages, sides, strict=True):
@@ -102,7 +102,7 @@ def _lines(path: str | Path) -> Sequence[str]:
     if table_format(path) is not None:
         raise UserError(f"{path}: a table, where plain lines are needed; write one sentence per line into a text file")
     lines = new_texts()
-    with progress(f"reading {path}", None) as advance:
+    with reading(str(path)) as advance:
         for _, text in iter_texts(path):
             lines.append(text)
             advance(1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.errors import UserError, nearest, quoted
 from .labels import canonical
-from .stored import Column, new_numbers, new_texts, progress
+from .stored import Column, new_numbers, new_texts, reading
 from .tables import Table, require_unicode
 
 
@@ -39,7 +39,7 @@ def read_rows(table: Table, text: str, label: str) -> Rows:
     """All rows of a table. A row without text is kept as an empty text; a row without a label is an error."""
     rows = Rows(table.file, table.unit)
     same: dict[str, str] = {}
-    with progress(f"reading {table.file}", None) as advance:
+    with reading(table.file) as advance:
         for number, (content, mark) in table.select((text, label)):
             name = checked_label(mark, table, number, label)
             rows.texts.append(checked_text(content, table, number, text))

@@ -7,7 +7,7 @@ they are in memory.
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from itertools import chain, count
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.progress import Bar
+from .contents import contents_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -58,6 +59,12 @@ def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
     else:
         with Bar(title, total, "rows") as bar:
             yield bar.update
+
+
+def reading(file: str) -> AbstractContextManager[Callable[[int], None]]:
+    """Progress through a file, or through something else of that name."""
+    known = _WORKSPACE.get() is not None and Path(file).is_file()
+    return progress(f"reading {file}", contents_of(file).lines if known else None)
 
 
 def new_texts() -> Any:

@@ -8,7 +8,8 @@ from pathlib import Path
 from ..core.errors import UserError
 from ..core.json_files import read_json
 from ..data import TextData
-from ..data.fingerprints import changed_files, contents, contents_of, data_files, located
+from ..data.contents import contents_of
+from ..data.fingerprints import changed_files, contents, data_files, located
 from ..data.options import DataOptions, Split
 from .names import DATA
 
@@ -37,7 +38,7 @@ class DataRecord:
         return cls(
             os.getcwd(),
             {name: content.sha256 for name, content in found.items()},
-            {name: content.lines for name, content in found.items()},
+            {name: content.lines for name, content in found.items() if content.lines is not None},
             None if data.folder is None else data.folder.name,
             data.tokenizer_sha256,
         )
@@ -80,9 +81,9 @@ def data_changes(folder: Path, options: DataOptions, split: Split | None = None)
 def _detail(path: Path | None, before: int | None) -> str:
     if path is None:
         return "a file is no longer there"
-    if before is None:
-        return f"{path} was not there, or its lines were not counted"
     now = contents_of(path).lines
+    if before is None or now is None:
+        return f"{path} holds something else, or was not there"
     return f"{path} has {now:,} lines, had {before:,}" if now != before else f"{path} has {now:,} lines as before"
 
 
