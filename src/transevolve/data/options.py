@@ -81,7 +81,11 @@ class DataOptions:
     validation_rows: int | None = setting(None, "Validate on this many rows.", ROWS)
     test_rows: int | None = setting(None, "Test on this many rows.", ROWS)
     seed: int = setting(0, "Decides which rows are cut off or sampled, and what is generated.", Range(0, 2**32 - 1))
-    cache: str | None = setting(None, "Folder for what is generated or downloaded.")
+    cache: str | None = setting(
+        None,
+        "Folder for what is prepared, generated or downloaded; by default TRANSEVOLVE_CACHE in the environment, or"
+        " transevolve in the user's cache folder.",
+    )
 
     def rows_wanted(self, split: Split) -> int | None:
         return getattr(self, f"{split}_rows")
