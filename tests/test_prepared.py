@@ -273,29 +273,34 @@ def test_another_tokenizer_is_not_resumed_with(tmp_path, capsys):
     assert "the tokenizer made from the data is not the one" in capsys.readouterr().err
 
 
+def arrow_files(cache: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for folder in cache.iterdir() for file in folder.glob("*.arrow")}
+
+
 @pytest.mark.slow
 def test_twenty_kills_change_nothing(tmp_path, cache):
-    """Killed while preparing and while training, at moments spread over both."""
-    path = write_csv(tmp_path / "a.csv", rows=4000, words=40)
-    command = training_of(path, tmp_path / "whole", "--training.max_steps=60", "--training.save_steps=10")
-    assert train(*command) == 0
-    expected = {file.name: file.read_bytes() for folder in cache.iterdir() for file in folder.glob("*.arrow")}
+    """Ten kills while preparing and ten while training: data and weights are those of an undisturbed run."""
+    path = write_csv(tmp_path / "a.csv", rows=20_000, words=40)
+    more = ["--training.max_steps=60", "--training.save_steps=10", "--training.eval_steps=30"]
+    assert train(*training_of(path, tmp_path / "whole", *more)) == 0
+    expected = arrow_files(cache)
     assert main(["cache", "--clear"]) == 0
-    command[command.index(str(tmp_path / "whole"))] = str(tmp_path / "killed")
-    started = time.monotonic()
-    with process(["train", *command]) as running:
-        running.communicate()
-    whole = time.monotonic() - started
-    assert main(["cache", "--clear"]) == 0
+    command = ["train", *training_of(path, tmp_path / "killed", *more)]
     for kill in range(20):
-        if kill % 4 == 0:
-            main(["cache", "--clear"])
-        with process(["train", *command[:-1], command[-1], f"--output={tmp_path / 'killed-20'}"]) as running:
-            time.sleep(whole * (0.4 + 0.025 * kill))
+        with process(command) as running:
+            while running.poll() is None and not (list(cache.glob(".*.tmp")) if kill < 10 else checkpoints(tmp_path)):
+                time.sleep(0.01)
+            time.sleep(0.1 * (kill % 10))
             running.kill()
-    with process(["train", *command, f"--output={tmp_path / 'killed-20'}"]) as running:
+        if kill < 9:
+            main(["cache", *entries(cache), "--clear"])
+    with process(command) as running:
         running.communicate()
-    found = {file.name: file.read_bytes() for folder in cache.iterdir() for file in folder.glob("*.arrow")}
-    assert found == expected
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed-20")]
-    assert weights[0] == weights[1]
+    assert running.returncode == 0
+    assert arrow_files(cache) == expected
+    whole, killed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed"))
+    assert whole == killed
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    return list((folder / "killed" / "checkpoints").glob("checkpoint-*"))
