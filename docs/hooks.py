@@ -33,7 +33,7 @@ def _command(name: str, summary: str) -> str:
     usage = " ".join([f"transevolve {name}", *map(_place, places), "[OPTIONS]" if arguments else ""]).strip()
     about = _flat((inspect.getdoc(module_of(name).Options) or "").partition("\n\nArgs:")[0])
     parts = [f"## {name}", f"{summary} {about}", f"```\n{usage}\n```"]
-    if name == "train":
+    if name in ("train", "plan"):
         parts.append("Its options are the [keys of a recipe](recipe.md): `--data.path F`, `--training.epochs N` ...")
     elif arguments:
         parts.append(_table(["option", "type", "default", "meaning"], map(_option, arguments)))

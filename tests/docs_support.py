@@ -60,9 +60,9 @@ def write_files(folder: Path) -> Path:
     return folder
 
 
-def recipe_of(words: list[str]) -> Recipe:
+def recipe_of(words: list[str], command: str = "train") -> Recipe:
     """The recipe that the words after `transevolve train` stand for, checked as a training checks it."""
-    recipe = parse(["train", *words])[1].load()
+    recipe = parse([command, *words])[1].load()
     resolve(recipe)
     check_training(recipe.training)
     return recipe
@@ -71,11 +71,13 @@ def recipe_of(words: list[str]) -> Recipe:
 def run(words: list[str]) -> str:
     """Runs a command as it stands, but small: width 16, one epoch, short translations; returns what it prints."""
     small = list(words)
-    if words[0] == "train":
-        recipe = recipe_of(words[1:])
+    if words[0] in ("train", "pretrain"):
+        recipe = recipe_of(words[1:], words[0])
         if recipe.data.hub is not None:
             return f"parsed: {recipe.data.hub} is not downloaded"
-        small += [*SMALL, *(GENERATED if recipe.data.task == "listops" else [])]
+        small += [*SMALL, *(GENERATED if recipe.data.task in ("listops", "docstrings") else [])]
+    if words[0] == "serve":
+        return f"parsed: a server runs until it is stopped, {parse(words)[1].run}"
     small += SHORTER.get(words[0], [])
     told, complained = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(complained):

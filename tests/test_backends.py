@@ -179,6 +179,15 @@ def test_second_derivatives_of_once(kind, padded):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_second_derivatives_of_fused_are_refused(kind):
+    """PyTorch's fused attention has none."""
+    case = make_case(kind)
+    (first,) = torch.autograd.grad(case.run("fused").sin().sum(), case.x, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"attention.*backward is not implemented"):
+        torch.autograd.grad(first.square().sum(), case.x)
+
+
 @pytest.mark.parametrize("row_operators", [False, True])
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 @pytest.mark.usefixtures("unchecked")

@@ -4,13 +4,17 @@ import json
 import os
 import re
 from dataclasses import replace
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
+import torch
 from torch.optim import SGD
 
 from transevolve.bench.budget import largest_batch
 from transevolve.bench.cell import Cell, load, random_inputs
+from transevolve.bench.ctranslate import Engine
+from transevolve.bench.decode import DecodeOptions, build, measure_decode
 from transevolve.bench.options import BenchOptions
 from transevolve.bench.plot import plot
 from transevolve.bench.results import Row
@@ -19,7 +23,8 @@ from transevolve.bench.summary import Baseline, memory_ratio, speed_ratio, sprea
 from transevolve.bench.systems import backend_at, build_model, feature_count, parse_spec
 from transevolve.cli import main
 from transevolve.commands import doctor
-from transevolve.core.machine import OPENMP_VARIABLES, cpu_flags
+from transevolve.core.environment import OPENMP_VARIABLES
+from transevolve.core.machine import cpu_flags
 from transevolve.core.peak_memory import parse_bytes
 from transevolve.training.optimizer import OPTIMIZERS
 
@@ -317,3 +322,21 @@ def test_doctor_advises_only_options_that_exist(tmp_path, monkeypatch, capsys):
     for command, option in commands:
         assert main([*command.split(), "--help"]) == 0
         assert option in capsys.readouterr().out
+
+
+@pytest.mark.skipif(find_spec("ctranslate2") is None, reason="CTranslate2 is not installed")
+@pytest.mark.parametrize("int8", [False, True])
+def test_ctranslate2_decodes_as_many_tokens(int8):
+    options = DecodeOptions(systems=["marian"], size="small", vocab=50, beams=2, new_tokens=3, source_length=4, batch=2)
+    engine = Engine(build("marian", options), int8)
+    assert engine.decode(torch.randint(3, 49, (2, 4)), beams=2, new_tokens=3) == 3
+
+
+def test_each_way_is_for_the_models_that_have_it(tmp_path):
+    ways = ["beam", "int8", "ctranslate2"]
+    sizes = {"size": "small", "vocab": 50, "beams": 2, "new_tokens": 2, "source_length": 3, "batch": 1, "repeats": 1}
+    found = measure_decode(DecodeOptions(systems=["fullFF-1", "marian"], ways=ways, output=str(tmp_path), **sizes))
+    engine = find_spec("ctranslate2") is not None
+    timed = [(row.system, row.way) for row in found.rows if row.seconds]
+    expected = [("fullFF-1", "beam"), ("fullFF-1", "int8"), ("marian", "beam"), ("marian", "ctranslate2")]
+    assert timed == expected[: 4 if engine else 3]

@@ -24,6 +24,7 @@ import sys, time
 from transevolve.cli import main
 code = main(sys.argv[1:])
 print("heavy:", sorted(set({heavy}) & set(sys.modules)), "cpu:", time.process_time(), file=sys.stderr)
+print("modules:", len(sys.modules), file=sys.stderr)
 sys.exit(code)
 """
 
@@ -58,6 +59,30 @@ def test_what_needs_no_model_imports_no_library_of_models(words, code):
     seconds = re.search(r"heavy: \[\] cpu: ([\d.]+)", done.stderr)
     assert seconds, done.stderr
     assert float(seconds[1]) < 2  # 0.2 on a quiet machine
+    assert int(re.search(r"modules: (\d+)", done.stderr)[1]) < 400
+
+
+def test_systems_are_listed_without_importing_them_again(tmp_path):
+    shown = []
+    for heavy in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-c", LIGHT.format(heavy=HEAVY), "systems"],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ("heavy: []" in done.stderr) != heavy
+        shown.append(done.stdout)
+    assert shown[0] == shown[1]
+
+
+def test_help_shows_common_options_first_and_types_in_words():
+    shown = run("train", "--help", env={**os.environ, "COLUMNS": "80"}).stdout
+    common, data = shown.index("Common options"), shown.index("─ Data ")
+    assert shown.index("RECIPE") < shown.index("--output TEXT") < common < data
+    assert common < shown.index("--data.path TEXT") < shown.index("--training.epochs NUMBER") < data
+    assert not re.search(r" (STR|INT|FLOAT|CHOICE)\b", shown)
 
 
 def test_runs_as_a_module():
@@ -136,6 +161,13 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, complaint, capsys):
         ("model.variant", "fullFF-3", "did you mean 'fullFF-2'?"),
         ("model.num_blocks", "1000000", "model.num_blocks: must be at most"),
         ("model.dropout", "1", "model.dropout: must lie in [0, 1)"),
+        ("model.system", "transfomer", "unknown model.system 'transfomer'; did you mean 'transformer'?"),
+        ("model.system", "marian", "model.system 'marian' has no model 'ForSequenceClassification'"),
+        ("model.attention", "ones", "unknown attention 'ones'; did you mean 'once'?"),
+        ("model.hidden_size", "33", "hidden_size=33 does not split"),
+        ("model.settings", "{rank: 3}", "model.settings are of other systems"),
+        ("training.schedule", "linaer", "did you mean 'linear'?"),
+        ("training.memory", "much", "training.memory"),
     ],
 )
 def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, complaint, tmp_path, monkeypatch, capsys):
@@ -145,9 +177,41 @@ def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, compla
     assert not (tmp_path / "out").exists()
 
 
-def test_beams_must_fit_the_vocabulary(capsys):
-    assert main(["train", "--data.source=a", "--data.target=b", "--data.vocab_size=300", "--training.beams=151"]) == 2
-    assert "151 beams need a vocabulary of twice as many" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--model.system=linformer", "--model.settings={rank: 0}"], "rank must be"),
+        (["--model.system=linformer", "--model.settings={nothing: 3}"], "has no setting 'nothing'"),
+        (["--model.system=nystromformer", "--model.settings={kernel: 4}"], "kernel must be odd"),
+        (["--model.system=rfa", "--model.settings={features: 7}"], "features must be even"),
+        (["--model.hidden_size=32", "--model.num_attention_heads=3"], "does not split into 3 heads"),
+        (["--model.size=small", "--model.num_attention_heads=3"], "does not split into 3 heads"),
+        (["--model.num_attention_heads=3"], "nowhere.csv"),
+        (["--model.hidden_size=100"], "nowhere.csv"),
+    ],
+    ids=str,
+)
+def test_settings_that_exclude_each_other_are_refused_before_data_is_read(words, complaint, capsys):
+    """What the data decide may still fit."""
+    assert main(["train", "--data.path=nowhere.csv", *words, "--output=out"]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["beams", "eval_beams"])
+def test_beams_must_fit_the_vocabulary(flag, tmp_path, monkeypatch, capsys):
+    """Before data is read if data.vocab_size is set; and the tokenizer may learn fewer tokens than it was allowed."""
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "--data.source=a", "--data.target=b", f"--training.{flag}=151", "--output=out"]
+    assert main([*words, "--data.vocab_size=300"]) == 2
+    assert "151 beams need a vocabulary of twice as many tokens, which has 300" in capsys.readouterr().err
+    for side in "ab":
+        (tmp_path / side).write_text("one two three\n" * 40)
+    assert main([*words, "--data.vocab_size=5000"]) == 2
+    shown = capsys.readouterr().err
+    assert "151 beams need a vocabulary of twice as many tokens, which has" in shown
+    assert "validation at step" not in shown
+    assert main(["train", "--data.path=nowhere.csv", "--data.vocab_size=8", "--output=out"]) == 2
+    assert "nowhere.csv" in capsys.readouterr().err, "a classifier has no beams"
 
 
 def test_debug_shows_the_traceback(capsys):

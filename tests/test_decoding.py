@@ -282,3 +282,14 @@ def test_other_caches_are_refused():
     for call in (linear.reset, linear.update, lambda: linear.batch_repeat_interleave(2)):
         with pytest.raises(NotImplementedError):
             call()
+
+
+@torch.no_grad()
+def test_one_beam_moves_nothing():
+    """Greedy search reorders at every token too: each row continues itself, and its past stays where it is."""
+    model, batch = tiny(), source()
+    cache = model.new_cache(20)
+    model(**batch, decoder_input_ids=targets(), past_key_values=cache)
+    before = [tensor.data_ptr() for stream in cache.streams for tensor in stream.tensors()]
+    cache.reorder_cache(torch.arange(3))
+    assert [tensor.data_ptr() for stream in cache.streams for tensor in stream.tensors()] == before

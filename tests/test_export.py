@@ -96,6 +96,7 @@ def test_every_variant_exports(format, settings, run, tmp_path):
 def test_hugging_face_folder(run, tmp_path):
     output = tmp_path / "my-model"
     assert main(["export", str(run), "--format", "hf", "--output", str(output)]) == 0
+    assert "pip install transevolve" in json.loads((output / "config.json").read_text())["requires"]
     model = AutoModelForSequenceClassification.from_pretrained(output)
     require_same(load_logits(run), lambda ids, mask: model(input_ids=ids, attention_mask=mask).logits)
     texts = ["the film was great", "the film was dull and cold"]
@@ -185,10 +186,7 @@ def test_a_run_without_results_has_a_card_that_says_so(run, tmp_path):
     assert "No results were recorded" in (folder / "hf" / "README.md").read_text()
 
 
-def test_translation_goes_to_hugging_face_only(translation, capsys):
-    for format in ("onnx", "torch-export"):
-        assert main(["export", str(translation), "--format", format]) == 2
-        assert f"which {format} cannot hold; --format hf exports it" in capsys.readouterr().err
+def test_a_translator_for_hugging_face(translation):
     assert main(["export", str(translation), "--format", "hf"]) == 0
     model = AutoModelForSeq2SeqLM.from_pretrained(translation / "hf")
     AutoTokenizer.from_pretrained(translation / "hf")

@@ -1,5 +1,6 @@
 """What a training promises when it is killed, stopped, or meets a full disk, a damaged file or a diverging loss."""
 
+import io
 import os
 import resource
 import shutil
@@ -23,9 +24,11 @@ from transevolve.models.peer import PeerForSequenceClassification
 from transevolve.models.peer_config import PeerConfig
 from transevolve.peers import SYSTEMS
 from transevolve.runs.storage import checkpoints
+from transevolve.training.callbacks.signals import StopOnSignal
 
 STEPS = ["--training.epochs=4", "--training.save_steps=3", "--model.dropout=0.1", "--training.accumulation=2"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+PATIENCE = 1200  # seconds; a busy machine may take minutes to start a process
 LONG = ["--training.epochs=400", "--training.save_steps=2"]
 
 
@@ -43,13 +46,13 @@ def undisturbed(csv, tmp_path_factory) -> Path:
 
 def finish(csv: Path, run: Path) -> str:
     started = process(["train", *training_of(csv, run, *STEPS)])
-    _, told = started.communicate(timeout=300)
+    _, told = started.communicate(timeout=PATIENCE)
     assert started.returncode == 0, told
     return told
 
 
 def wait_for_checkpoint(run: Path, running: subprocess.Popen, count: int = 1) -> None:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + PATIENCE
     while len(checkpoints(run / "checkpoints")) < count:
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < deadline
@@ -87,18 +90,44 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(csv, undisturbe
 def test_a_stopped_run_saves_and_goes_on(csv, tmp_path, number):
     run = tmp_path / "run"
     running = process(["train", *training_of(csv, run, *LONG, "--training.save_steps=1000000")])
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + PATIENCE
     while not (run / "metrics.jsonl").exists() or not losses(run):
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)
     running.send_signal(number)
-    _, told = running.communicate(timeout=120)
+    _, told = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
     assert "the same command resumes" in told
     assert checkpoints(run / "checkpoints")
     row = metrics(run)[-1]
     assert "eval_loss" not in row or row["epoch"] == int(row["epoch"]), "it validated because it was stopped"
+
+
+class Reentered(io.StringIO):
+    """A stream that a signal handler finds in the middle of a write."""
+
+    def write(self, text: str) -> int:
+        raise RuntimeError("reentrant call inside <_io.BufferedWriter>")
+
+
+def closed() -> io.StringIO:
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+STREAMS = {"none": lambda: None, "closed": closed, "in use": Reentered}
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+def test_a_signal_stops_a_training_that_nobody_listens_to(stream, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", stream())
+    with StopOnSignal() as stop:
+        stop.training = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.asked
+    assert capsys.readouterr().out == ""
 
 
 def test_a_second_training_in_one_folder_is_refused(csv, tmp_path, capsys):
@@ -126,7 +155,7 @@ def test_a_full_disk_is_told_and_the_last_good_checkpoint_kept(csv, tmp_path):
     first = process(["train", *training_of(csv, run, *LONG)])
     wait_for_checkpoint(run, first)
     first.send_signal(signal.SIGINT)
-    first.communicate(timeout=120)
+    first.communicate(timeout=PATIENCE)
     kept = checkpoints(run / "checkpoints")[-1][0]
 
     def no_large_files():
@@ -134,7 +163,7 @@ def test_a_full_disk_is_told_and_the_last_good_checkpoint_kept(csv, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     second = process(["train", *training_of(csv, run, *LONG)], preexec_fn=no_large_files)
-    _, told = second.communicate(timeout=120)
+    _, told = second.communicate(timeout=PATIENCE)
     assert second.returncode == 2, told
     assert "no space" in told
     assert told.strip().count("\n") < 12
@@ -148,7 +177,7 @@ def launch(*words: str) -> subprocess.CompletedProcess:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -203,13 +232,13 @@ def test_torchrun_that_is_terminated_saves_and_leaves(csv, tmp_path):
     run = tmp_path / "run"
     words = [*TORCHRUN, "-m", "transevolve", "train", *training_of(csv, run, *LONG, "--training.save_steps=100000")]
     running = subprocess.Popen(words, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + PATIENCE
     while not (run / "metrics.jsonl").exists():
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)
     running.terminate()
-    _, err = running.communicate(timeout=120)
+    _, err = running.communicate(timeout=PATIENCE)
     assert "the same command resumes from there" in err
     assert checkpoints(run / "checkpoints")
     assert not [text for text in CARELESS if text in err]

@@ -10,6 +10,7 @@ import pytest
 
 from training_support import losses, metrics, result, train, training_of, weights, write_csv
 from transevolve.cli import main
+from transevolve.runs.metrics_file import MetricsFile
 from transevolve.runs.storage import checkpoints, write_manifest
 
 STEPS = ["--training.epochs=3", "--training.save_steps=1", "--training.keep=30"]
@@ -104,6 +105,15 @@ def test_a_damaged_line_of_metrics_costs_that_line_alone(csv, run, finished, cap
     assert len(result(run)["epochs"]) == 3
 
 
+def test_a_line_of_metrics_without_a_step_is_damaged(tmp_path, capsys):
+    good = '{"step": 1, "epoch": 0.5, "seconds": 2, "loss": 0.25}\n'
+    (tmp_path / "metrics.jsonl").write_text(f'{good}{{"loss": 1}}\n{{"step": "x", "epoch": 1, "seconds": 1}}\n{{"st')
+    metrics = MetricsFile(tmp_path)
+    metrics.forget_after(1)
+    assert "damaged and skipped: line 2, 3" in capsys.readouterr().err
+    assert (tmp_path / "metrics.jsonl").read_text() == good
+
+
 def test_runs_shorter_than_an_interval_of_logging_have_loss_and_speed(csv, tmp_path):
     run = tmp_path / "run"
     assert train(*training_of(csv, run, "--training.epochs=1", "--training.log_steps=1000")) == 0
@@ -114,7 +124,7 @@ def test_runs_shorter_than_an_interval_of_logging_have_loss_and_speed(csv, tmp_p
 OTHER = {
     "settings of a system": (
         ["--model.system=linformer"],
-        "--model.settings={projected: 8}",
+        "--model.settings={rank: 8}",
         "model.settings was None",
     ),
     "threads": ([], "--training.threads=2", "training.threads was 0, is 2"),
@@ -235,6 +245,16 @@ def test_an_empty_manifest_does_not_pass(finished, tmp_path, capsys):
     (tmp_path / "run" / "manifest.json").write_text('{"sha256": {}}')
     assert main(["predict", str(tmp_path / "run"), "x"]) == 2
     assert "it names no model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_link_to_itself_is_a_missing_file(finished, tmp_path, capsys, name):
+    shutil.copytree(finished, tmp_path / "run")
+    (tmp_path / "run" / name).unlink()
+    (tmp_path / "run" / name).symlink_to(tmp_path / "run" / name)
+    assert main(["predict", str(tmp_path / "run"), "x"]) == 2
+    shown = capsys.readouterr().err
+    assert "missing" in shown or "has no model" in shown
 
 
 def test_weights_outside_the_folder_are_not_read(finished, tmp_path, capsys):

@@ -15,6 +15,7 @@ from transevolve.cli import main
 
 pytestmark = pytest.mark.slow
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+MEMORY = ["--training.memory=2MB"]
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +24,12 @@ def csv(tmp_path_factory) -> Path:
 
 
 def launched(csv: Path, run: Path, *more: str) -> subprocess.CompletedProcess:
+    return torchrun("-m", "transevolve", "train", *training_of(csv, run, *more))
+
+
+def torchrun(*words: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [*TORCHRUN, "-m", "transevolve", "train", *training_of(csv, run, *more)],
+        [*TORCHRUN, *words],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -41,6 +46,37 @@ def test_sharded_over_two_processes_trains_as_one(csv, tmp_path, capsys):
     assert losses(tmp_path / "sharded") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
     assert main(["predict", str(tmp_path / "sharded"), "a superb film"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("yes")
+
+
+MEASURED = """
+import os, sys
+from transevolve.cli import main
+from transevolve.training import train
+
+def parts_within(*_):
+    if os.environ["RANK"] != "0":
+        raise RuntimeError("the second process measured for itself")
+    return 3
+
+train.parts_within = parts_within
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_processes_split_batches_as_the_first_one_measured(csv, tmp_path):
+    same = ["--model.dropout=0", "--training.epochs=1"]
+    assert train(*training_of(csv, tmp_path / "one", *same, "--training.accumulation=3")) == 0
+    (tmp_path / "program.py").write_text(MEASURED)
+    done = torchrun(str(tmp_path / "program.py"), "train", *training_of(csv, tmp_path / "two", *same, *MEMORY))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("each batch is processed in 3 parts") == 1
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
+
+
+def test_a_budget_of_memory_on_two_processes(csv, tmp_path):
+    done = torchrun("-m", "transevolve", "train", *training_of(csv, tmp_path / "two", *MEMORY))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("each batch is processed in") == 1
 
 
 ZERO = """{"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}, "gradient_accumulation_steps": "auto",

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from training_support import counted_checksums, losses, metrics, result, train, training_of, weights, write_csv
 from transevolve.cli import main
+from transevolve.config.files import load_recipe
 from transevolve.training.optimizer import paper_learning_rate
 
 
@@ -83,6 +84,24 @@ def test_predicts_json(run, capsys):
     assert sum(found["probabilities"].values()) == pytest.approx(1)
 
 
+def test_predicts_what_looks_like_options(run, capsys):
+    assert main(["predict", str(run), "--", "-h", "--debug", "--json"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_names_that_look_like_something_else(tmp_path, capsys):
+    """A column like a comment, beside the one it would be taken for; labels and a run like markup."""
+    rows = ["text,#label,label", *["superb,[/x],a", "awful,[bold],a"] * 20]
+    (tmp_path / "data.csv").write_text("\n".join(rows))
+    run = tmp_path / "[red]run"
+    assert train(*training_of(tmp_path / "data.csv", run, "--data.label", "#label", "--training.epochs=1")) == 0
+    assert "[red]run" in capsys.readouterr().out
+    assert main(["evaluate", str(run), "--split", "validation"]) == 0
+    shown = capsys.readouterr()
+    assert "[/x]" in shown.out
+    assert "[bold]" in shown.out
+
+
 def test_predicts_a_file_as_its_lines(run, tmp_path, capsys):
     good, bad = "superb lovely great", "awful poor terrible"
     texts = [f"{good if n % 3 else bad} film{' the' * (n % 8)}" for n in range(100)]
@@ -122,6 +141,27 @@ def test_a_file_is_evaluated_by_the_columns_of_training(run, tmp_path, capsys):
     assert shown.err.startswith("other.csv: 2 rows")
     assert "train" not in shown.err
     assert "selected" not in shown.err
+
+
+def test_training_ends_with_what_to_do_next(run, csv, capsys):
+    assert train(*training_of(csv, run, "--training.epochs=4")) == 0
+    shown = capsys.readouterr().out
+    for command in ("predict", "evaluate", "explain", "export"):
+        assert f"transevolve {command} {run}" in shown
+
+
+def test_the_resolved_recipe_has_every_value_that_was_used(run):
+    recipe, config = load_recipe(run / "recipe.yaml"), AutoConfig.from_pretrained(run)
+    assert (recipe.data.tokenizer, recipe.data.vocab_size, recipe.data.max_length) == ("wordpiece", 16000, 512)
+    assert (recipe.model.variant, recipe.model.dropout) == ("fullFF-1", config.dropout)
+    assert (recipe.training.batch_size, recipe.training.accumulation) == (16, 1)
+
+
+def test_a_setting_left_out_is_the_default_not_what_the_run_has(run, csv, capsys):
+    """`TINY` sets the width, so leaving it out asks for another model, whatever the run's recipe holds."""
+    words = [word for word in training_of(csv, run, "--training.epochs=4") if "hidden_size" not in word]
+    assert train(*words) == 2
+    assert "model.hidden_size was 16, is None" in capsys.readouterr().err
 
 
 def test_the_resolved_recipe_names_the_recognised_columns(run):
@@ -174,10 +214,13 @@ def test_a_run_knows_its_data(tmp_path, monkeypatch, capsys):
     assert {p: p.stat().st_mtime_ns for p in before if p.is_file()} == {p: t for p, t in before.items() if p.is_file()}
 
 
+WITHOUT_DROPOUT = ["--model.dropout=0", "--model.embedding_dropout=0"]
+
+
 @pytest.mark.parametrize("parts", [2, 3])
 def test_accumulation_changes_nothing(csv, tmp_path, parts):
     for name, more in (("whole", []), ("parts", [f"--training.accumulation={parts}"])):
-        assert train(*training_of(csv, tmp_path / name, "--model.dropout=0", *more)) == 0
+        assert train(*training_of(csv, tmp_path / name, *WITHOUT_DROPOUT, *more)) == 0
     assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), rel=1e-5)
 
 

@@ -11,6 +11,7 @@ from .core.after_import import after_import
 from .models.heads import MODELS
 
 if TYPE_CHECKING:
+    from .api import Run, load, train
     from .evolution.attention import EvolvedAttention
     from .evolution.stack import EvolvedEncoder
     from .models.config import TransEvolveConfig
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .models.heads.masked import TransEvolveForMaskedLM
     from .models.heads.seq2seq import TransEvolveForConditionalGeneration
     from .models.heads.tokens import TransEvolveForTokenClassification
-    from .models.peer import PeerForMaskedLM, PeerForSequenceClassification, PeerModel
+    from .models.peer import PeerForMaskedLM, PeerForSequenceClassification, PeerForTokenClassification, PeerModel
     from .models.peer_config import PeerConfig
     from .models.reference import load_reference
 
@@ -32,7 +33,9 @@ __all__ = [
     "PeerConfig",
     "PeerForMaskedLM",
     "PeerForSequenceClassification",
+    "PeerForTokenClassification",
     "PeerModel",
+    "Run",
     "TransEvolveConfig",
     "TransEvolveForCausalLM",
     "TransEvolveForConditionalGeneration",
@@ -40,15 +43,20 @@ __all__ = [
     "TransEvolveForSequenceClassification",
     "TransEvolveForTokenClassification",
     "TransEvolveModel",
+    "load",
     "load_reference",
+    "train",
 ]
 
 _HOMES = {
     "EvolvedAttention": "evolution.attention",
     "EvolvedEncoder": "evolution.stack",
     "PeerConfig": "models.peer_config",
+    "Run": "api",
     "TransEvolveConfig": "models.config",
+    "load": "api",
     "load_reference": "models.reference",
+    "train": "api",
     **{model.name: f"models.{model.module}" for model in MODELS},
 }
 

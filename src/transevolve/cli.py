@@ -5,6 +5,7 @@ Only the module of the command that runs is imported.
 """
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -26,18 +27,25 @@ from cyclopts.help import ColumnSpec, DefaultFormatter, DescriptionRenderer, Hel
 
 from . import __version__
 from .config.command_line import as_command, convert
+from .core.environment import tune_environment
 from .core.errors import UserError, nearest, suggestion
 
 COMMANDS = {
     "train": "Train a model, evaluate it and write a run folder; the same command resumes after a stop.",
     "prepare": "Read, split and tokenize the data of a training once, and store them for it.",
+    "pretrain": "Train a language model on texts without labels, to start other models from (`--model.start`).",
+    "plan": "Estimate the steps, time and memory of a training on this machine.",
     "evaluate": "Reload the model of a run and score it.",
     "predict": "Predict labels for texts: arguments, a file, or standard input.",
     "translate": "Translate sentences: arguments, a file, or standard input.",
+    "generate": "Continue texts with a causal language model: arguments, a file, or standard input.",
+    "embed": "Write a vector for each text of a file.",
     "average": "Average the last checkpoints of a run into a run of its own.",
     "explain": "Show what a classifier does with a text, depth by depth, on a page.",
     "report": "Compare runs on one page: curves, results, confusion, benchmarks.",
     "export": "Export the model of a run to ONNX, a torch program or a Hugging Face folder.",
+    "quantize": "Make an int8 model of a run, for predict, translate, evaluate and serve.",
+    "serve": "Serve a model over HTTP: JSON in and out, batched, with a page to try it.",
     "recipes": "List the bundled recipes, or print one.",
     "sweep": "Train one recipe over variants, systems, settings and seeds, and tabulate the results.",
     "bench speed": "Measure the speed of systems side by side, interleaved.",
@@ -49,11 +57,14 @@ COMMANDS = {
 }
 GROUPS = {"bench": "Measure systems side by side: speed, decode, memory."}
 COMPLETION = "--install-completion"
+IN_WORDS = {"STR": "TEXT", "INT": "NUMBER", "FLOAT": "NUMBER", "CHOICE": "NAME"}
+METAVARS = re.compile(r"\b(STR|INT|FLOAT|CHOICE)\b")
 END, TRUTH = "--", ("true", "false", "yes", "no", "null")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. 0: done; 2: an error, in one line; 130: interrupted."""
+    tune_environment()
     words = list(sys.argv[1:] if argv is None else argv)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -176,7 +187,8 @@ def columns(console: Any, options: Any, entries: list[HelpEntry]) -> tuple[Colum
 
     def name(entry: HelpEntry) -> str:
         shown = entry.display_labels_with_metavar
-        return shown[0] if "." in shown[0] else " ".join(shown)
+        label = shown[0] if "." in shown[0] else " ".join(shown)
+        return METAVARS.sub(lambda kind: IN_WORDS[kind[0]], label)
 
     about = ColumnSpec(renderer=DescriptionRenderer(), overflow="fold")
     return ColumnSpec(renderer=name, style="cyclopts.name", no_wrap=True), about

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -107,13 +108,12 @@ def window(draw: random.Random, folder: Path) -> tuple[str, Callable[[], bool]]:
 
 
 def _stamps(folder: Path, pattern: str) -> set[tuple[str, int, int]]:
+    """What is there of the files; the command may remove any of them, and their folders, meanwhile."""
     found = set()
-    for path in folder.glob(pattern):
-        try:
+    with suppress(FileNotFoundError):
+        for path in folder.glob(pattern):
             status = path.lstat()
-        except FileNotFoundError:
-            continue
-        found.add((path.name, status.st_ino, status.st_mtime_ns))
+            found.add((path.name, status.st_ino, status.st_mtime_ns))
     return found
 
 

@@ -1,5 +1,5 @@
 """A disk that fills up at any point of a training: one clear line, and the same command with room ends as if nothing
-had happened. `TRANSEVOLVE_LEVELS` is the number of sizes tried; 20 are the full campaign.
+had happened. `TRANSEVOLVE_LEVELS` is the number of sizes tried, 20 by default.
 """
 
 import os
@@ -14,7 +14,7 @@ from campaigns.attempts import Ended, attempt, outcome
 from training_support import training_of, write_csv
 
 pytestmark = pytest.mark.slow
-LEVELS = int(os.environ.get("TRANSEVOLVE_LEVELS", "5"))
+LEVELS = int(os.environ.get("TRANSEVOLVE_LEVELS", "20"))
 SETTINGS = ["--training.save_steps=2", "--training.epochs=2"]
 
 

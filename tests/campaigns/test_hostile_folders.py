@@ -1,5 +1,6 @@
 """Run folders from strangers: whatever stands in the place of a file, no command hangs, follows it or crashes."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.attempts import attempt
+from campaigns.attempts import Ended, attempt
 from training_support import training_of, write_csv
+from transevolve.runs.storage import write_manifest
 
 pytestmark = pytest.mark.slow
 STEPS = ["--training.save_steps=1", "--training.keep=9"]
@@ -46,6 +48,12 @@ def finished(csv, tmp_path_factory) -> Path:
     return run
 
 
+def require_clean(ended: Ended) -> None:
+    assert ended.code in (0, 2), ended.output
+    assert "Traceback" not in ended.output
+    assert "--debug shows where" not in ended.output
+
+
 @pytest.mark.parametrize("planted", PLANTED)
 @pytest.mark.parametrize("name", FILES)
 def test_every_command(csv, finished, tmp_path, name, planted):
@@ -61,9 +69,42 @@ def test_every_command(csv, finished, tmp_path, name, planted):
         PLANTED[planted](run / name, precious)
         places = {"RUN": str(run), "MEAN": str(tmp_path / f"mean{number}")}
         arguments = [places.get(word, word) for word in words] or ["train", *training_of(csv, run, *STEPS)]
-        ended = attempt(arguments)
-        assert ended.code in (0, 2), (command, ended.output)
-        assert "Traceback" not in ended.output, (command, ended.output)
-        assert "--debug shows where" not in ended.output, (command, ended.output)
+        require_clean(attempt(arguments))
         assert [path.name for path in precious.iterdir()] == ["file"], command
         assert (precious / "file").read_text() == "precious", command
+
+
+HUGE = {"num_blocks": 10**6, "block_depth": 10**9, "hidden_size": 2**40, "vocab_size": 2**62, "num_labels": 10**9}
+HUGE |= {"num_features": 2**40, "intermediate_size": 2**50, "max_position_embeddings": 2**62}
+
+
+@pytest.mark.parametrize("setting", HUGE)
+def test_a_configuration_that_asks_for_too_much(csv, finished, tmp_path, setting):
+    """With the right checksums, as an attacker would write them."""
+    for number, words in enumerate(words for command, words in COMMANDS.items() if command != "train"):
+        run = tmp_path / f"run{number}"
+        shutil.copytree(finished, run)
+        config = json.loads((run / "config.json").read_text())
+        (run / "config.json").write_text(json.dumps({**config, setting: HUGE[setting]}))
+        write_manifest(run, json.loads((run / "manifest.json").read_text())["sha256"])
+        places = {"RUN": str(run), "MEAN": str(tmp_path / f"mean{number}")}
+        require_clean(attempt([places.get(word, word) for word in words]))
+
+
+TRANSLATOR = Path(__file__).parents[1] / "version_one"
+SENTENCES = ["--source", str(TRANSLATOR / "a.en"), "--reference", str(TRANSLATOR / "a.de")]
+
+
+@pytest.mark.parametrize(
+    "planted", ["a link to a file", "a link to a folder", "a link to itself", "a pipe", "a folder"]
+)
+@pytest.mark.parametrize("name", ["a.en.translations.txt", ".a.en.translations.txt.part", "a.en.evaluation.json"])
+def test_translations(tmp_path, name, planted):
+    run, precious = tmp_path / "run", tmp_path / "precious"
+    shutil.copytree(TRANSLATOR / "translator", run)
+    precious.mkdir()
+    (precious / "file").write_text("precious")
+    PLANTED[planted](run / name, precious)
+    require_clean(attempt(["evaluate", run, *SENTENCES]))
+    assert [path.name for path in precious.iterdir()] == ["file"]
+    assert (precious / "file").read_text() == "precious"

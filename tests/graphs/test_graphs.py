@@ -1,5 +1,8 @@
 """Compiled and exported programs give the numbers of eager ones."""
 
+import copy
+import itertools
+
 import pytest
 import torch
 
@@ -72,6 +75,21 @@ def test_training_step_compiles(backend):
     torch.testing.assert_close(
         torch.autograd.grad(found, parameters), torch.autograd.grad(expected, parameters), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+def test_compiled_training_redraws_features():
+    torch.manual_seed(0)
+    config = TransEvolveConfig(**TINY, attention="linear", feature_redraw_interval=2, dropout=0.0)
+    model = TransEvolveForSequenceClassification(config).train()
+    compiled = torch.compile(copy.deepcopy(model), backend="eager")
+    ids, mask = batch(2, 7)
+    logits = [compiled(ids, mask).logits for _ in range(5)]
+    for found in logits:
+        torch.testing.assert_close(found, model(ids, mask).logits, rtol=1e-5, atol=1e-5)
+    assert [torch.equal(a, b) for a, b in itertools.pairwise(logits)] == [True, False, True, False]
+    torch.testing.assert_close(compiled.eval()(ids, mask).logits, model.eval()(ids, mask).logits, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["literal", "auto", "linear"])

@@ -1,6 +1,7 @@
 """One cell of a benchmark: a system at one length and batch size, and the step that is measured."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -30,11 +31,18 @@ class Cell:
     seed: int
     device: str
     threads: int | None
+    precision: str = "fp32"
 
     @classmethod
     def of(cls, spec: Spec, options: BenchOptions, length: int, batch: int) -> "Cell":
         o = options
-        return cls(spec.text, spec.size, length, batch, o.mode, o.vocab, o.features, o.seed, o.device, o.threads)
+        shape = (spec.text, spec.size, length, batch)
+        return cls(*shape, o.mode, o.vocab, o.features, o.seed, o.device, o.threads, o.precision)
+
+    def autocast(self) -> AbstractContextManager:
+        """As in training: parameters in float32, products in the precision."""
+        low = self.precision == "bf16"
+        return torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=low, cache_enabled=low)
 
 
 @dataclass(frozen=True)
@@ -52,29 +60,32 @@ def load(cell: Cell, spec: Spec) -> Workload:
     torch.manual_seed(cell.seed)
     model = build_model(spec, length=cell.length, vocab=cell.vocab, features=cell.features)
     model.to(cell.device)  # pyright: ignore[reportArgumentType]
-    step = _training_step(model) if cell.mode == "train" else _forward_step(model)
+    step = _training_step(model, cell) if cell.mode == "train" else _forward_step(model, cell)
     return Workload(model, step, model.num_parameters(), feature_count(model, spec))
 
 
-def _training_step(model: PreTrainedModel) -> Callable[[Inputs], None]:
+def _training_step(model: PreTrainedModel, cell: Cell) -> Callable[[Inputs], None]:
     model.train()
-    optimizer = build_optimizer(model.parameters(), TRAINING)
+    optimizer = build_optimizer(model, TRAINING)
     build_schedule(optimizer, TRAINING, total=1, hidden_size=model.config.hidden_size)
 
     def step(inputs: Inputs) -> None:
-        model(**inputs).loss.backward()
+        with cell.autocast():
+            loss = model(**inputs).loss
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
 
     return step
 
 
-def _forward_step(model: PreTrainedModel) -> Callable[[Inputs], None]:
+def _forward_step(model: PreTrainedModel, cell: Cell) -> Callable[[Inputs], None]:
     model.eval()
 
     @torch.no_grad()
     def step(inputs: Inputs) -> None:
-        model(input_ids=inputs["input_ids"])
+        with cell.autocast():
+            model(input_ids=inputs["input_ids"])
 
     return step
 

@@ -3,6 +3,7 @@
 Weights are random and no model has an end token, so that all decode the same number of tokens.
 """
 
+import copy
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,9 @@ from ..core.machine import allocations_that_fail, commit, cpu_threads
 from ..decoding import generate_beams
 from ..models.build import build_marian, build_transevolve
 from ..models.cache import TransEvolveCache
+from ..models.int8 import quantize
 from ..models.settings import VARIANTS
+from .ctranslate import Engine
 from .options import RunOptions
 from .results import Results, Row, open_results
 from .rounds import Lane, attempt, missing_repeats, run_rounds
@@ -30,8 +33,12 @@ WAYS = {
     "generate": "Hugging Face's generate, with a cache",
     "uncached": "Hugging Face's generate, which computes the whole prefix again for each token",
     "beam": "the beam search of transevolve.decoding",
+    "int8": "the same with int8 weights",
+    "ctranslate2": "CTranslate2's engine in float32",
+    "ctranslate2-int8": "CTranslate2's engine in int8",
 }
-Way = Literal["generate", "uncached", "beam"]
+Way = Literal["generate", "uncached", "beam", "int8", "ctranslate2", "ctranslate2-int8"]
+ENGINES = ("ctranslate2", "ctranslate2-int8")
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,8 @@ class DecodeOptions(RunOptions):
     Args:
         systems: VARIANT or VARIANT:BACKEND for TransEvolve; marian for the Transformer of Hugging Face.
         size: The paper's size.
-        ways: generate (with a cache), uncached (TransEvolve only) and beam (the beam search of this package).
+        ways: generate (with a cache), beam (the beam search of this package), uncached and int8 (TransEvolve only),
+            ctranslate2 and ctranslate2-int8 (Marian only; needs the package ctranslate2).
         batch: Number of sentences.
         beams: Beams per sentence.
         new_tokens: Tokens to decode per sentence.
@@ -90,14 +98,15 @@ def build(text: str, options: DecodeOptions) -> PreTrainedModel:
     else:
         spec = parse_spec(text, options.size)
         model = build_transevolve("ForConditionalGeneration", spec.name, spec.size, attention=spec.backend, **shared)
-    model.to(options.device)  # pyright: ignore[reportArgumentType]
+    dtype = torch.bfloat16 if options.precision == "bf16" else torch.float32
+    model.to(options.device, dtype)  # pyright: ignore[reportArgumentType, reportCallIssue]
     return model.eval()
 
 
 def decode(model: PreTrainedModel, way: str, source: Tensor, beams: int, new_tokens: int) -> Any:
     """Decodes `new_tokens` tokens of every sentence; returns the output of `generate`, which holds the cache."""
     keywords: dict[str, Any] = {"use_cache": way != "uncached"}
-    if way == "beam":
+    if way in ("beam", "int8"):
         keywords = {"custom_generate": generate_beams, "extra_length": new_tokens}
     return model.generate(  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
         source,
@@ -147,7 +156,7 @@ def _rows(results: Results, options: DecodeOptions) -> list[Row]:
         results.find(spec.text, options.new_tokens, way)
         or Row(spec.text, spec.backend, spec.size, options.new_tokens, options.batch, way=way, commit=commit())
         for spec, way in pairs
-        if not (way == "uncached" and spec.text == MARIAN)
+        if not (way in ("uncached", "int8") and spec.text == MARIAN) and not (way in ENGINES and spec.text != MARIAN)
     ]
 
 
@@ -155,7 +164,7 @@ def _lanes(rows: list[Row], options: DecodeOptions) -> list[Lane]:
     """A lane for each row with repeats left, warmed up by decoding two tokens."""
     generator = torch.Generator().manual_seed(options.seed)
     shape = (options.batch, options.source_length)
-    source = torch.randint(3, options.vocab, shape, generator=generator).to(options.device)
+    source = torch.randint(3, options.vocab - 1, shape, generator=generator).to(options.device)
     models: dict[str, PreTrainedModel] = {}
     lanes: list[Lane] = []
 
@@ -163,6 +172,12 @@ def _lanes(rows: list[Row], options: DecodeOptions) -> list[Lane]:
         model = models.get(row.system) or build(row.system, options)
         models[row.system] = model
         row.parameters = model.num_parameters()
+        if row.way in ENGINES:
+            engine = Engine(model, int8=row.way != ENGINES[0])
+            engine.decode(source, options.beams, min(2, options.new_tokens))
+            return partial(_decode_engine, row, engine, source, options)
+        if row.way == "int8":
+            model = quantize(copy.deepcopy(model))
         decode(model, str(row.way), source, options.beams, min(2, options.new_tokens))
         return partial(_decode_row, row, model, source, options)
 
@@ -172,6 +187,12 @@ def _lanes(rows: list[Row], options: DecodeOptions) -> list[Lane]:
             if step is not None:
                 lanes.append(Lane(row, step, _repeats(row, options)))
     return lanes
+
+
+def _decode_engine(row: Row, engine: Engine, source: Tensor, options: DecodeOptions) -> None:
+    decoded = engine.decode(source, options.beams, options.new_tokens)
+    if decoded != row.length:
+        raise RuntimeError(f"decoded {decoded} tokens instead of {row.length}")
 
 
 def _decode_row(row: Row, model: PreTrainedModel, source: Tensor, options: DecodeOptions) -> None:

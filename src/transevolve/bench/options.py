@@ -22,6 +22,7 @@ class RunOptions:
         vocab: Vocabulary size.
         threads: CPU threads; PyTorch's default if not set.
         device: Device to run on: cpu, cuda, cuda:1 ...
+        precision: fp32, or bf16: mixed (autocast) in a step, the whole model in decoding.
         seed: Seed of weights, inputs and dropout.
         output: Folder for the table, the plot and the raw numbers.
         name: File name in that folder; by default the name of the benchmark.
@@ -33,6 +34,7 @@ class RunOptions:
     vocab: int = 256
     threads: int | None = None
     device: str = "cpu"
+    precision: Literal["fp32", "bf16"] = "fp32"
     seed: int = 0
     output: str = "bench"
     name: str | None = None

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from transformers import PreTrainedModel
 
 from ..core.errors import suggestion
@@ -74,10 +75,14 @@ def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
     return model.config.num_features
 
 
-def backend_at(spec: Spec, length: int, batch: int) -> str:
+def backend_at(
+    spec: Spec, length: int, batch: int, device: str = "cpu", precision: str = "fp32", training: bool = True
+) -> str:
     """The backend that computes this cell: what `auto` chooses for it, or the spec's own."""
     backend = None if spec.is_peer else BACKENDS[spec.backend]
     if not isinstance(backend, AutoBackend):
         return spec.backend
     heads = TransEvolveConfig.variant(spec.name, size=spec.size).num_attention_heads
-    return f"{spec.backend}: {backend.choose(length, length, batch, heads)[0].name}"
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    kind = torch.device(device).type
+    return f"{spec.backend}: {backend.choose(length, length, batch, heads, kind, dtype, training)[0].name}"

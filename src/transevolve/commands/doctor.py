@@ -12,12 +12,15 @@ from pathlib import Path
 import torch
 from packaging.requirements import Requirement
 
-from ..core.machine import allocator, available_memory, commit, cpu_flags, device_name, openmp
+from ..core.environment import allocator, openmp
+from ..core.machine import available_memory, commit, cpu_flags, device_name
 from ..core.tables import show
 from ..evolution.backends import AutoBackend
+from ..evolution.backends.products import cpu_multiplies_bfloat16
 from ..models.config import TransEvolveConfig
 
-LENGTHS = [512 * 2**i for i in range(8)]
+LENGTHS = [16 * 2**i for i in range(13)]
+DEVICES = [(device, dtype) for device in ("cpu", "cuda") for dtype in (torch.float32, torch.bfloat16)]
 ROOM = 10**9
 
 
@@ -37,7 +40,7 @@ class Options:
 def run(options: Options) -> int:
     """Returns 1 if a package is missing that every command needs, else 0."""
     show("This machine", ["what", "found"], _machine())
-    show("Attention backend that `auto` chooses", ["length", "backend", "why"], _choices(options))
+    show("Attention backend that `auto` chooses", ["device", "type", "length", "backend", "why"], _choices(options))
     missing, limits = list(_missing()), list(_limits(options))
     if missing:
         show("Missing packages", ["package", "what to do"], missing)
@@ -57,6 +60,7 @@ def _machine() -> list[list[str]]:
         "system": platform.platform(),
         "cpu": device_name("cpu"),
         "cpu flags": cpu_flags(),
+        "bfloat16 on the cpu": _bfloat16(),
         "threads": str(torch.get_num_threads()),
         "OpenMP": openmp(),
         "allocator": allocator(),
@@ -72,9 +76,23 @@ def _gpus() -> list[str]:
 
 
 def _choices(options: Options) -> list[list[str]]:
+    """For every device and type, the lengths from which on another backend is chosen."""
     auto = AutoBackend(memory_budget=TransEvolveConfig().attention_memory_budget)
-    chosen = [(n, *auto.choose(n, n, options.batch, options.heads)) for n in LENGTHS]
-    return [[str(n), backend.name, why] for n, backend, why in chosen]
+    rows: list[list[str]] = []
+    for device, dtype in DEVICES:
+        before = None
+        for n in LENGTHS:
+            backend, why = auto.choose(n, n, options.batch, options.heads, device, dtype)
+            if backend.name != before:
+                rows.append([device, str(dtype).removeprefix("torch."), f"from {n}", backend.name, why])
+            before = backend.name
+    return rows
+
+
+def _bfloat16() -> str:
+    if cpu_multiplies_bfloat16():
+        return "in hardware"
+    return "no instructions for it: results are right, but no faster than float32"
 
 
 def _dependencies() -> list[Requirement]:

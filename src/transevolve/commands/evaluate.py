@@ -21,8 +21,8 @@ class Options:
         run: Folder of a trained model.
         split: Which split to score.
         file: A labelled file to score instead: csv, tsv, jsonl or parquet, with the columns of the training file.
-        text: Column of the texts in that file, if it differs from the training file's.
-        label: Column of the labels in that file, if it differs from the training file's.
+        text: Column of the texts in that file, or two for pairs, if they differ from the training file's.
+        label: Column or columns of the labels in that file, likewise.
         source: Sentences to translate and score instead, one per line; with --reference.
         reference: Their translations, one per line.
         against: Another run that translates: both are compared by paired bootstrap.
@@ -33,13 +33,15 @@ class Options:
         json: Write one JSON object instead of tables.
         output: Folder for the picture and the numbers; by default the run's own.
         batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
+        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
+        device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 
     run: str = field(metadata=POSITIONAL)
     split: Literal["train", "validation", "test"] = "test"
     file: str | None = None
-    text: str | None = None
-    label: str | None = None
+    text: list[str] | str | None = None
+    label: list[str] | str | None = None
     source: str | None = None
     reference: str | None = None
     against: str | None = None
@@ -50,6 +52,8 @@ class Options:
     json: bool = False
     output: str | None = None
     batch_tokens: int | None = None
+    precision: Literal["float32", "int8"] | None = None
+    device: str | None = None
 
 
 FILES = ("file", "text", "label", "source", "reference")
@@ -67,7 +71,7 @@ def run(options: Options) -> int:
     names = [options.run] if options.against is None else [options.run, options.against]
     evaluations = []
     for name in names:
-        model = load(name, batch_tokens=options.batch_tokens)
+        model = load(name, options.device, batch_tokens=options.batch_tokens, precision=options.precision)
         evaluations.append(_evaluate(model, options))
         del model
     first = evaluations[0]
@@ -82,7 +86,7 @@ def run(options: Options) -> int:
     if options.json:
         print(json.dumps(found, ensure_ascii=False))
         return 0
-    print("\n".join(first.report), file=sys.stderr)
+    print("\n".join([*first.report, *first.score.notes()]), file=sys.stderr)
     show(f"{first.name}: {tables[0].title}", *tables[0][1:])
     for table in tables[1:]:
         show(*table)

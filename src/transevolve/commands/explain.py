@@ -9,7 +9,6 @@ from pathlib import Path
 from ..config.command_line import POSITIONAL
 from ..core.errors import UserError
 
-SHOWN = 48
 MEASURED = 512
 
 
@@ -27,6 +26,7 @@ class Options:
         file: With --error, a file of texts: one a line, or csv, tsv, jsonl or parquet; plain or gzip.
         column: The column of the texts in such a table.
         limit: With --error, texts to read at most.
+        device: Device to compute on: cpu, cuda, cuda:1 ...
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -37,6 +37,7 @@ class Options:
     file: str | None = None
     column: str | None = None
     limit: int = 500
+    device: str = "cpu"
 
 
 def run(options: Options) -> int:
@@ -51,18 +52,12 @@ def run(options: Options) -> int:
     text = " ".join(options.text)
     if not text.strip():
         raise UserError('give a text to explain: transevolve explain RUN "the text"')
-    from ..core.files import write_atomically
+    from ..explain.explain import SHOWN, write_explanation
     from ..explain.observe import Observer
-    from ..explain.page import explanation_page
-    from ..explain.picture import write_picture
 
     page = _suffixed(options.output or str(Path(options.run) / "explain.html"), ".html")
-    observer = Observer(Path(options.run))
-    seen = observer.observe(text)
-    limit = options.tokens or SHOWN
-    config = observer.model.config
-    write_atomically(page, explanation_page(seen, limit, config.evolution != "none", not observer.exact))
-    write_picture(page.with_suffix(".png"), seen, limit)
+    observer = Observer(Path(options.run), options.device)
+    seen = write_explanation(observer, text, page, options.tokens or SHOWN)
     best = seen.prediction
     print(f"{seen.labels[best]}\t{seen.readout[-1, best]:.4f}")
     print(f"wrote {page} and {page.with_suffix('.png').name}")
@@ -78,7 +73,7 @@ def _error(options: Options) -> int:
     if bool(options.file) == bool(options.text):
         raise UserError("--error measures over texts: give --file F, or texts after the run")
     picture = _suffixed(options.output or str(Path(options.run) / "evolution-error.png"), ".png")
-    observer = Observer(Path(options.run))
+    observer = Observer(Path(options.run), options.device)
     texts = options.text or [text for _, text in itertools.islice(_filled(options), options.limit)]
     if not texts:
         raise UserError(f"{options.file} holds no text")

@@ -19,6 +19,7 @@ class Options:
         rounds: Timed rounds of PyTorch and the exported model at each length; 0 skips timing.
         threads: Threads to check and time with; 0 is PyTorch's default.
         overwrite: Write into a folder that is not empty.
+        precision: int8 quantizes weights (onnx only).
         license: Licence of the weights for the model card, such as apache-2.0 (hf only).
     """
 
@@ -28,6 +29,7 @@ class Options:
     rounds: int = 20
     threads: int = 0
     overwrite: bool = False
+    precision: Literal["float32", "int8"] = "float32"
     license: str = "unknown"
 
 
@@ -39,20 +41,34 @@ def run(options: Options) -> int:
     from ..export.classifier import TOLERANCE
     from ..export.export import export
     from ..export.timing import table
+    from ..export.translation import TOLERANCE as STEP_TOLERANCE
 
     if options.rounds < 0 or options.threads < 0:
         raise UserError("--rounds and --threads cannot be negative")
     output = Path(options.output or Path(options.run) / options.format)
     with cpu_threads(options.threads or None):
-        found = export(Path(options.run), options.format, output, options.rounds, options.overwrite, options.license)
+        found = export(
+            Path(options.run),
+            options.format,
+            output,
+            options.rounds,
+            options.overwrite,
+            options.license,
+            options.precision == "int8",
+        )
         threads = torch.get_num_threads()
     print(f"wrote {output}: {', '.join(found.files)}")
     if found.difference is not None:
-        difference = f"largest difference of a logit {found.difference:.1e}, allowed {TOLERANCE:g}"
-        print(f"checked in {found.runtime} on padded batches of 1 to 3 texts: {difference}")
+        translates = any(name.startswith("decoder") for name in found.files)
+        what, batches = ("score", "random sources") if translates else ("logit", "padded batches of 1 to 3 texts")
+        allowed = "" if options.precision == "int8" else f", allowed {STEP_TOLERANCE if translates else TOLERANCE:g}"
+        difference = f"largest difference of a {what} {found.difference:.1e}{allowed}"
+        print(f"checked in {found.runtime} on {batches}: {difference}")
     if found.timings:
+        batch = any(name.startswith("decoder") for name in found.files)
+        title = "8 sentences at a time, beam search" if batch else "One text at a time"
         show(
-            f"One text at a time, {threads} threads, {options.rounds} rounds",
+            f"{title}, {threads} threads, {options.rounds} rounds",
             *table(found.timings, found.runtime),
         )
     return 0

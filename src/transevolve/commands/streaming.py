@@ -1,18 +1,19 @@
 """Texts in, lines out: what `predict` and `translate` share."""
 
+import io
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from ..core.errors import UserError
+from ..core.messages import say
+from ..core.progress import Bar, watched
 
-if TYPE_CHECKING:
-    from ..inference import LoadedRun
+PAUSE = 0.05
 
 
 class Source(Protocol):
@@ -23,7 +24,7 @@ class Source(Protocol):
     @property
     def file(self) -> str | None: ...
     @property
-    def column(self) -> str | None: ...
+    def column(self) -> list[str] | str | None: ...
 
 
 class PrintOptions(Source, Protocol):
@@ -31,12 +32,34 @@ class PrintOptions(Source, Protocol):
     def json(self) -> bool: ...
 
 
+class Answer(Protocol):
+    def line(self) -> str: ...
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+class Model(Protocol):
+    """What answers a window of (line number, text)."""
+
+    @property
+    def truncated(self) -> int: ...
+    @property
+    def max_length(self) -> int: ...
+    @property
+    def columns(self) -> list[str] | None: ...
+    @property
+    def answer(self) -> Callable[..., Sequence[Answer]]: ...
+    @property
+    def progress(self) -> Callable[..., AbstractContextManager[Bar | None]]: ...
+
+
 @dataclass(frozen=True)
 class Texts:
-    """(number, text) for each text, the name of their source in errors, and whether each is answered at once."""
+    """(number, text) for each text, the name of their source in errors, and the pause in it after which those that
+    have come are answered (None where nobody waits), and whether somebody types them."""
 
     numbered: Iterator[tuple[int, str]]
     source: str
+    pause: float | None = None
     interactive: bool = False
 
 
@@ -47,16 +70,25 @@ def check_source(options: Source, what: str) -> None:
         raise UserError("--column names a column of --file, which is not given")
 
 
-def open_texts(options: Source) -> Texts:
-    from ..data import iter_texts
+def open_texts(options: Source, columns: list[str] | str | None = None) -> Texts:
+    """`columns` are those of the training table, for a model of pairs."""
+    from ..data.stream import iter_texts
 
     if options.texts:
         return Texts(iter(list(enumerate(options.texts, start=1))), "arguments")
     if options.file:
-        return Texts(iter_texts(options.file, options.column), options.file)
+        return Texts(iter_texts(options.file, options.column or columns), options.file)
     if sys.stdin is None:
         raise UserError("standard input is closed: give texts as arguments, or --file")
-    return Texts(iter_texts(sys.stdin.buffer), "standard input", sys.stdin.isatty())
+    return Texts(iter_texts(_own_input()), "standard input", PAUSE, sys.stdin.isatty())
+
+
+def _own_input() -> BinaryIO:
+    """Standard input by a file object of our own, since a thread that waits for `sys.stdin` blocks Python's exit."""
+    try:
+        return open(os.dup(sys.stdin.fileno()), "rb")
+    except io.UnsupportedOperation:
+        return sys.stdin.buffer
 
 
 @contextmanager
@@ -69,20 +101,37 @@ def output() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def print_predictions(model: "LoadedRun", options: PrintOptions, what: str, window: int, **more: Any) -> None:
-    """A line for each text, or a JSON object; in a file or pipe with progress on standard error."""
-    texts = open_texts(options)
-    window = 1 if texts.interactive else window
-    started = time.perf_counter()
-    with output():
-        for done, found in enumerate(model.stream(texts.numbered, texts.source, window, **more), start=1):
-            print(json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line())
-            if texts.interactive:
-                sys.stdout.flush()
-            elif done % window == 0:
-                rate = done / max(time.perf_counter() - started, 1e-9)
-                print(f"{done:,} {what}, {rate:,.0f} per second", file=sys.stderr, flush=True)
-    session = model.session
-    if session.truncated:
-        note = f"{session.truncated:,} {what} were longer than {session.max_length:,} tokens and were cut"
+def _progress(model: Model, options: Source, what: str, texts: Texts) -> AbstractContextManager[Bar | None]:
+    """A bar for a file or a pipe; what is typed or given as arguments needs none."""
+    from ..data.stream import iter_texts
+
+    if options.texts or texts.interactive:
+        return nullcontext()
+    # Counting takes far less time than predicting.
+    total = (
+        sum(1 for _ in iter_texts(options.file, options.column or model.columns))
+        if options.file and watched()
+        else None
+    )
+    return model.progress(what, total, what)
+
+
+def print_predictions(model: Model, options: PrintOptions, what: str, window: int, **more: Any) -> None:
+    """A line for each text, or a JSON object, as soon as a window is full or standard input pauses.
+
+    Progress goes to standard error.
+    """
+    from ..core.windows import windows
+
+    texts = open_texts(options, model.columns)
+    if texts.interactive:
+        say(f"reading {what} from standard input, one per line; Ctrl-D ends, --help shows other sources")
+    with output(), _progress(model, options, what, texts) as bar:
+        for items in windows(texts.numbered, window, texts.pause):
+            for found in model.answer(items, texts.source, **more):
+                line = json.dumps(found.as_dict(), ensure_ascii=False) if options.json else found.line()
+                print(line) if bar is None else bar.print(line)
+            sys.stdout.flush()
+    if model.truncated:
+        note = f"{model.truncated:,} {what} were longer than {model.max_length:,} tokens and were cut"
         print(note, file=sys.stderr)

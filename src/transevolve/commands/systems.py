@@ -1,14 +1,23 @@
-"""`transevolve systems`: every system, its source and its capabilities."""
+"""`transevolve systems`: every system, its source and its capabilities.
 
+Importing the systems takes seconds, so their table is cached, under a name that changes with their source code.
+"""
+
+import hashlib
+import json
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+from ..core.cache import default_cache
+from ..core.files import write_atomically
 from ..core.tables import show
-from ..evolution.backends import BACKENDS
-from ..models.config import TransEvolveConfig
 from ..models.settings import VARIANTS
-from ..peers import SYSTEMS
 
 CITATION = "Dutta et al., Redesigning the Transformer Architecture, NeurIPS 2021"
+SOURCES = ("evolution/backends", "peers")
+Rows = list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -17,24 +26,38 @@ class Options:
 
 
 def run(options: Options) -> int:
+    backends, peers = _cached() if "transevolve.peers" not in sys.modules else _systems()
     show(f"TransEvolve, as VARIANT:BACKEND ({CITATION})", ["variant", "shape"], _variants())
-    show("Backends: the attention of L depths", ["backend", "complexity", "capabilities", "what"], _backends())
-    show("Other systems: one layer's mixing", ["system", "backend", "complexity", "capabilities", "citation"], _peers())
+    show("Backends: the attention of L depths", ["backend", "complexity", "capabilities", "what"], backends)
+    show("Other systems: one layer's mixing", ["system", "backend", "complexity", "capabilities", "citation"], peers)
     return 0
 
 
-def _variants() -> list[list[str]]:
+def _variants() -> Rows:
     rows = []
-    for name in VARIANTS:
-        config = TransEvolveConfig.variant(name)
-        blocks = "1 block" if config.num_blocks == 1 else f"{config.num_blocks} blocks"
-        rows.append([name, f"{config.feedforward} feed-forward, {blocks} of depth {config.block_depth}"])
+    for name, shape in VARIANTS.items():
+        blocks = "1 block" if shape["num_blocks"] == 1 else f"{shape['num_blocks']} blocks"
+        rows.append([name, f"{shape['feedforward']} feed-forward, {blocks} of depth {shape['block_depth']}"])
     return rows
 
 
-def _backends() -> list[list[str]]:
-    return [[name, b.complexity, b.capabilities(), b.idea] for name, b in BACKENDS.items()]
+def _systems() -> list[Rows]:
+    """The backends, and the other systems."""
+    from ..evolution.backends import BACKENDS
+    from ..peers import SYSTEMS
+
+    backends = [[name, b.complexity, b.capabilities(), b.idea] for name, b in BACKENDS.items()]
+    return [backends, [[s.name, s.backend, s.complexity, str(s.capabilities), s.citation] for s in SYSTEMS.values()]]
 
 
-def _peers() -> list[list[str]]:
-    return [[s.name, s.backend, s.complexity, str(s.capabilities), s.citation] for s in SYSTEMS.values()]
+def _cached() -> list[Rows]:
+    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    for file in sorted(file for folder in SOURCES for file in (package / folder).glob("*.py")):
+        digest.update(file.name.encode() + file.read_bytes())
+    path = default_cache() / f"systems-{digest.hexdigest()[:16]}.json"
+    with suppress(OSError, ValueError):
+        return json.loads(path.read_text(encoding="utf-8"))
+    found = _systems()
+    with suppress(OSError):
+        write_atomically(path, json.dumps(found))
+    return found

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     Model = dict[str, Any]
     Training = dict[str, Any]
 else:
-    Data, Model, Training = map(sparse, (DataOptions, ModelOptions, TrainingOptions))
+    Data = sparse(DataOptions, {"path", "text", "label", "task"})
+    Model = sparse(ModelOptions, {"variant", "hidden_size"})
+    Training = sparse(TrainingOptions, {"epochs", "batch_size", "learning_rate", "seed"})
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Options:
     Args:
         recipe: A recipe file, or the name of a bundled recipe (`transevolve recipes` lists them).
         output: Folder of the run.
+        device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 
     recipe: str | None = field(default=None, metadata=POSITIONAL)
@@ -33,6 +36,7 @@ class Options:
     model: Model = field(default_factory=dict)
     training: Training = field(default_factory=dict)
     output: str | None = None
+    device: str | None = None
 
     def overrides(self) -> dict[str, Any]:
         sections = {"data": self.data, "model": self.model, "training": self.training}
@@ -46,7 +50,8 @@ class Options:
         flags = [
             f"--{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
             for section, settings in self.overrides().items()
-            for key, value in (settings.items() if isinstance(settings, dict) else ())
+            for key, values in (settings.items() if isinstance(settings, dict) else ())
+            for value in (values if isinstance(values, list) else [values])
         ]
         output = [] if self.output is None else [f"--output={self.output}"]
         return shlex.join(["transevolve", "train", *([self.recipe] if self.recipe else []), *flags, *output])
@@ -54,12 +59,15 @@ class Options:
 
 def run(options: Options) -> int:
     recipe = options.load()
+    from ..core.devices import computing_on
     from ..core.tables import show
+    from ..kinds.registry import kind_of
     from ..runs.results import result_rows
     from ..training.train import Interrupted, train
 
     try:
-        result = train(recipe, options.command())
+        with computing_on(options.device):
+            result = train(recipe, options.command())
     except Interrupted as stopped:
         print(f"transevolve: stopped: {stopped}", file=sys.stderr)
         return 130
@@ -67,4 +75,15 @@ def run(options: Options) -> int:
 
     if PartialState().is_main_process:
         show(f"{recipe.output}: {result.task}", ["", ""], result_rows(result))
+        print(_next(str(recipe.output), kind_of(recipe).command, recipe.model.system))
     return 0
+
+
+def _next(folder: str, command: str, system: str) -> str:
+    """What was made, and what to do with it."""
+    run = shlex.quote(folder)
+    lines = [f"wrote {folder}: the model, its tokenizer, results.json, metrics.jsonl, curves.png; next:"]
+    lines += [f'  transevolve {command} {run} "a text"', f"  transevolve evaluate {run}"]
+    if command == "predict" and system == "transevolve":
+        lines.append(f'  transevolve explain {run} "a text"')
+    return "\n".join([*lines, f"  transevolve export {run} --format hf"])

@@ -1,8 +1,11 @@
 """`transevolve translate`: beam search for each sentence, in order."""
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Literal
 
 from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
 from .streaming import check_source, print_predictions
 
 WINDOW = 512
@@ -24,6 +27,10 @@ class Options:
         n_best: Write this many translations of each sentence, best first, each on a line; empty where there are fewer.
         json: Write one JSON object per line: source, translations and scores.
         batch_tokens: Source tokens of a batch.
+        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
+        runtime: onnx translates with a folder of `transevolve export --format onnx`, without PyTorch.
+        threads: Threads of onnxruntime; 0 is its default.
+        device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 
     run: str = field(metadata=POSITIONAL)
@@ -36,15 +43,36 @@ class Options:
     n_best: int = 1
     json: bool = False
     batch_tokens: int = 1024
+    precision: Literal["float32", "int8"] | None = None
+    runtime: Literal["torch", "onnx"] = "torch"
+    threads: int = 0
+    device: str | None = None
 
 
 def run(options: Options) -> int:
+    check_source(options, "sentences")
+    if options.runtime == "onnx":
+        return _run_onnx(options)
     from ..inference import load
     from ..kinds.translation import run_search
 
-    check_source(options, "sentences")
-    model = load(options.run, batch_tokens=options.batch_tokens)
+    model = load(options.run, options.device, batch_tokens=options.batch_tokens, precision=options.precision)
     model.require("translate")
     search = run_search(model.recipe, **{name: getattr(options, name) for name in SEARCH})
+    print_predictions(model, options, "sentences", WINDOW, search=search)
+    return 0
+
+
+def _run_onnx(options: Options) -> int:
+    if find_spec("onnxruntime") is None:
+        raise UserError("--runtime onnx needs onnxruntime: pip install onnxruntime")
+    if options.precision is not None:
+        raise UserError("--precision is decided when a model is exported: transevolve export --precision int8")
+    if options.batch_tokens < 1 or options.threads < 0:
+        raise UserError("--batch_tokens must be at least 1, and --threads cannot be negative")
+    from ..runtime.translator import OnnxTranslator
+
+    model = OnnxTranslator(options.run, options.threads, options.batch_tokens)
+    search = model.search(**{name: getattr(options, name) for name in SEARCH})
     print_predictions(model, options, "sentences", WINDOW, search=search)
     return 0

@@ -5,15 +5,16 @@ A field with `metadata=POSITIONAL` is given by its place. Help comes from the `A
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import MISSING, fields
 from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from ..core.values import read_value
 
 POSITIONAL = {"positional": True}
+COMMON = Group("Common options", sort_key=1)
 
 
 def as_command(options: type, summary: str) -> Callable[..., Any]:
@@ -44,11 +45,15 @@ def as_command(options: type, summary: str) -> Callable[..., Any]:
     return command
 
 
-def sparse(settings: type) -> Any:
-    """The type of some of a dataclass's settings: a mapping that holds what was typed, and nothing else."""
-    hints, flags, group = get_type_hints(settings), {}, settings.__name__.removesuffix("Options")
+def sparse(settings: type, common: Collection[str] = ()) -> Any:
+    """The type of some of a dataclass's settings: a mapping that holds what was typed, and nothing else.
+
+    In help, the `common` ones of all sections come first.
+    """
+    hints, flags, section = get_type_hints(settings), {}, settings.__name__.removesuffix("Options")
     for f in fields(settings):
         shown = False if f.default in (None, False) else str(f.default)
+        group = COMMON if f.name in common else Group(section, sort_key=2)
         flags[f.name] = Annotated[hints[f.name], Parameter(help=f.metadata["help"], show_default=shown, group=group)]
     return TypedDict(settings.__name__, flags, total=False)  # pyright: ignore[reportArgumentType, reportCallIssue]
 

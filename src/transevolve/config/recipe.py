@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Literal, get_type_hints
 
-from ..core.errors import UserError
 from ..core.settings import Range, setting
 from ..data.options import DataOptions
 from ..models.settings import ModelSettings
 
-FROM_DATA = ("vocab_size", "max_position_embeddings")
+FROM_DATA = ("vocab_size", "max_position_embeddings", "type_vocab_size", "sep_token_id")
 COUNT, SOME = Range(0, 2**40), Range(1, 2**40)
 DECAY, RATE = Range(0, 1, below=True), Range(0, 1e30)
 BEAMS = Range(1, 2**12)
@@ -34,7 +33,21 @@ class SystemOptions:
     variant: Literal["randomFF-1", "randomFF-2", "fullFF-1", "fullFF-2"] | None = setting(
         None, "Variant of TransEvolve; fullFF-1 by default."
     )
-    size: Literal["small", "base"] = setting("small", "The paper's small (width 256) or base (width 512).")
+    start: str | None = setting(
+        None,
+        "A run, or a folder with a saved model, to start from: its tokenizer, sizes and encoder weights.",
+    )
+    size: Literal["small", "base"] | None = setting(
+        None, "The paper's small (width 256) or base (width 512); by default the rows of a text classifier decide."
+    )
+    initialization: Literal["bag", "small", "authors"] | None = setting(
+        None,
+        "bag (the model starts as a bag of word vectors), small (matrices of deviation 0.02) or authors (the paper's);"
+        " by default bag for texts and classes, authors where a variant is named in translation, and small elsewhere.",
+    )
+    vectors: str | None = setting(
+        None, "A file of word vectors to start from, in the text format of word2vec, GloVe or fastText."
+    )
 
 
 @dataclass
@@ -50,7 +63,9 @@ class ModelOptions(_optional_settings(), SystemOptions):
 class TrainingOptions:
     """How to train."""
 
-    epochs: float = setting(10.0, "Passes over the training rows.", Range(0, 1e6, above=True))
+    epochs: float | None = setting(
+        None, "Passes over the training rows; by default 10, or by the number of rows.", Range(0, 1e6, above=True)
+    )
     max_steps: int | None = setting(None, "Stop after this many steps instead of after the epochs.", SOME)
     batch_size: int | None = setting(None, "Rows per batch, over all processes.", SOME)
     batch_tokens: int | None = setting(
@@ -65,25 +80,51 @@ class TrainingOptions:
     )
     optimizer: str = setting("adamw", "adamw.")
     lr_max: float = setting(1.0, "Height of the paper's schedule.", RATE)
-    learning_rate: float = setting(1e-3, "Peak of the other schedules.", RATE)
+    learning_rate: float | None = setting(None, "Peak of the other schedules; 0.001.", RATE)
+    encoder_rate: float | None = setting(
+        None, "Learning rate of the encoder, as a multiple of that of the head; 1, or less from a bag of words.", RATE
+    )
+    embedding_rate: float | None = setting(None, "Learning rate of the token vectors, likewise.", RATE)
     warmup: float = setting(
         0.1, "Steps of linear warm-up; below 1, a share of all steps (not for the paper's schedule).", Range(0, 1e12)
     )
     beta1: float = setting(0.9, "Adam's first decay.", DECAY)
     beta2: float | None = setting(None, "Adam's second decay; 0.999, or 0.98 for translation.", DECAY)
     eps: float | None = setting(None, "Adam's epsilon; 1e-8, or 1e-9 for translation.", Range(0, 1, above=True))
-    weight_decay: float = setting(0.0, "Decoupled weight decay on matrices.", Range(0, 1e6))
+    weight_decay: float | None = setting(
+        None, "Decoupled weight decay on matrices; 0, or 0.01 from a bag of words.", Range(0, 1e6)
+    )
     clip: float = setting(0.0, "Largest norm of the gradient; 0 does not clip, as in the paper.", RATE)
-    precision: Literal["fp32", "bf16"] = setting("fp32", "fp32, or bf16 (mixed).")
+    precision: Literal["fp32", "bf16", "auto"] = setting(
+        "fp32", "fp32, bf16 (mixed), or auto: bf16 where the CPU or GPU has instructions for it."
+    )
     compile: bool = setting(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass to save memory.")
     seed: int = setting(0, "Seed of initial weights, row order and dropout.", Range(0, 2**32 - 1))
+    mask_share: float = setting(
+        0.15, "Share of the tokens that a masked language model predicts.", Range(0, 1, above=True, below=True)
+    )
     select: str | None = setting(
         None,
-        "Metric that selects the model on validation: accuracy, loss or macro_f1; in translation bleu, loss or"
-        " chrf; in regression mse, mae, r2, pearson, spearman or loss.",
+        "Metric that selects the model on validation: accuracy, loss or macro_f1; in multilabel micro_f1, macro_f1,"
+        " exact_match or loss; in tokens f1, precision, recall, accuracy or loss; in translation bleu, loss or chrf;"
+        " in language models loss, perplexity or accuracy; in regression mse, mae, r2, pearson, spearman or loss.",
+    )
+    class_weights: Literal["balanced"] | None = setting(
+        None, "balanced weighs rows so that every class counts the same in the loss, however rare it is."
     )
     patience: int = setting(0, "Stop after this many validations without improvement; 0 never does.", COUNT)
+    refit: bool | None = setting(
+        None,
+        "After validation, train a second time on all rows, those of validation too; by default where there are few"
+        " rows and the number of epochs is left open.",
+    )
+    self_training: bool = setting(
+        False,
+        "After training, label the texts of data.unlabelled that the classifier is sure of, and train again with them;"
+        " the model that validates better is kept.",
+    )
+    yardstick: bool = setting(True, "Score a bag of words on the same rows, to compare with.")
     eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", COUNT)
     save_steps: int = setting(0, "Steps between checkpoints; 0 saves after every epoch.", COUNT)
     keep: int = setting(2, "Newest checkpoints to keep besides the best one.", SOME)
@@ -110,10 +151,3 @@ class Recipe:
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     output: str | None = setting(None, "Folder of the run.")
-
-
-def check_recipe(recipe: Recipe) -> None:
-    """Refuses settings that exclude each other, before anything is read or written."""
-    beams, vocabulary = max(recipe.training.beams, recipe.training.eval_beams), recipe.data.vocab_size
-    if vocabulary is not None and 2 * beams > vocabulary:
-        raise UserError(f"{beams} beams need a vocabulary of twice as many tokens: data.vocab_size is {vocabulary}")

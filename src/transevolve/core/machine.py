@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import torch
 
+from .environment import allocator, openmp
+
 PACKAGES = ("torch", "transformers", "transevolve")
 CPU_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16")
-ALLOCATOR_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
-OPENMP_VARIABLES = ("OMP_", "GOMP_", "KMP_", "MKL_")
 
 
 def describe_machine(device: str = "cpu", threads: int | None = None) -> dict[str, str]:
@@ -47,30 +47,10 @@ def _cpuinfo(key: str) -> str | None:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(key)), None)
 
 
-def default_device() -> torch.device:
-    """The first GPU, or the CPU where there is none."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def device_name(device: str) -> str:
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{cpu_model()}, {os.cpu_count()} cores"
-
-
-def allocator() -> str:
-    """The environment that decides whether freed memory is kept or returned to the system."""
-    return _environment(ALLOCATOR_VARIABLES)
-
-
-def openmp() -> str:
-    """The environment that decides how threads are placed and how they wait."""
-    return _environment(OPENMP_VARIABLES)
-
-
-def _environment(prefixes: tuple[str, ...]) -> str:
-    found = (f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(prefixes))
-    return " ".join(found) or "default"
 
 
 def load_average() -> float:

@@ -54,6 +54,13 @@ class Bar:
         else:
             self.bar.write(text, file=sys.stderr)
 
+    def print(self, text: str) -> None:
+        """A line of results on standard output, above the bar if both are on the terminal."""
+        if self.bar is not None and sys.stdout.isatty():
+            self.bar.write(text, file=sys.stdout)
+        else:
+            print(text)
+
     def close(self) -> None:
         if self.bar is not None:
             self.bar.close()
@@ -80,6 +87,11 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
+def watched() -> bool:
+    """Whether somebody would see a bar move."""
+    return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
 def in_notebook() -> bool:
     shell = sys.modules.get("IPython")
     found = None if shell is None else shell.get_ipython()
@@ -88,10 +100,9 @@ def in_notebook() -> bool:
 
 def _bar(title: str, total: int | None, unit: str, initial: int) -> Any:
     """A bar of tqdm, or None where nobody would see it move."""
-    notebook = in_notebook()
-    if not notebook and (sys.stderr is None or not sys.stderr.isatty()):
+    if not watched():
         return None
-    if notebook and find_spec("ipywidgets") is not None:
+    if in_notebook() and find_spec("ipywidgets") is not None:
         from tqdm.notebook import tqdm
     else:
         from tqdm import tqdm

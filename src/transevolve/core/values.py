@@ -20,8 +20,12 @@ def read_value(kind: Any, value: Any, within: Range | None = None) -> Any:
     if NoneType in kinds and (value is None or (value == "null" and str not in kinds)):
         return None
     wanted = [one for one in kinds if one is not NoneType]
-    if get_origin(wanted[0]) is list:
-        return [read_value(get_args(wanted[0])[0], item) for item in (value if isinstance(value, list) else [value])]
+    lists = [one for one in wanted if get_origin(one) is list]
+    wanted = [one for one in wanted if one not in lists]
+    if lists and wanted and isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if lists and (isinstance(value, list) or not wanted):
+        return [read_value(get_args(lists[0])[0], item) for item in (value if isinstance(value, list) else [value])]
     for one in wanted:
         try:
             found = _read(one, value)

@@ -100,11 +100,12 @@ class RowStore(Dataset):
     """
 
     def __init__(self, data: Any):
-        named = data if isinstance(data, Mapping) else {name: column_views(data, name) for name in data.column_names}
-        names = [name for name in ("input_ids", "labels") if name in named]
-        self.columns: dict[str, Any] = {name: named[name] for name in names}
-        if "length" in named:
-            self.lengths: np.ndarray = np.asarray(named["length"].array())
+        there = data if isinstance(data, Mapping) else data.column_names
+        names = [name for name in ("input_ids", "labels", "length") if name in there]
+        views = {name: data[name] if isinstance(data, Mapping) else column_views(data, name) for name in names}
+        self.columns: dict[str, Any] = {name: view for name, view in views.items() if name != "length"}
+        if "length" in views:
+            self.lengths: np.ndarray = np.asarray(views["length"].array())
         else:
             self.lengths = np.array([len(ids) for ids in self.columns["input_ids"]], dtype=np.int64)
 
@@ -128,9 +129,12 @@ class Collator:
     def __init__(self, pad_token_id: int, start: int | None = None):
         self.pad_token_id, self.start = pad_token_id, start
 
-    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def set_epoch(self, epoch: int) -> None:
+        """Called before each pass over the training rows, for batches that depend on it."""
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         input_ids, mask = padded([row["input_ids"] for row in rows], self.pad_token_id)
-        batch = {"input_ids": input_ids, "attention_mask": mask}
+        batch: dict[str, Any] = {"input_ids": input_ids, "attention_mask": mask}
         labels = [row["labels"] for row in rows if "labels" in row]
         if labels:
             batch["labels"] = self.labels(labels)
@@ -170,3 +174,5 @@ class BatchLoader(DataLoader):
     def set_epoch(self, epoch: int) -> None:
         assert isinstance(self.batch_sampler, Batches)
         self.batch_sampler.set_epoch(epoch)
+        if isinstance(self.collate_fn, Collator):
+            self.collate_fn.set_epoch(epoch)

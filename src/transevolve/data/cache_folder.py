@@ -1,24 +1,15 @@
 """The folder for what is generated, downloaded or prepared."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from ..core.cache import default_cache
 from ..core.errors import UserError
 from ..core.files import disk_is_full
 from ..core.messages import say
-
-
-def default_cache() -> Path:
-    """The environment's TRANSEVOLVE_CACHE, or `transevolve` in the user's cache folder."""
-    named = os.environ.get("TRANSEVOLVE_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "transevolve"
 
 
 def cache_folder(named: str | None) -> Path:

@@ -6,6 +6,7 @@ from itertools import islice
 from ..core.errors import UserError, nearest, quoted
 from .labels import canonical
 from .tables import Table
+from .wide_rows import names_of
 
 TEXT_NAMES = (
     "text", "texts", "sentence", "comment", "review", "content", "message", "body", "document", "utterance", "tweet",
@@ -15,15 +16,52 @@ LABEL_NAMES = (
     "label", "labels", "class", "classes", "category", "verdict", "target", "sentiment", "topic", "intent", "rating",
     "stars", "score", "tag", "answer", "output",
 )  # fmt: skip
+PAIR_NAMES = (
+    ("premise", "hypothesis"), ("sentence1", "sentence2"), ("question1", "question2"), ("text1", "text2"),
+    ("sentence_a", "sentence_b"), ("text_a", "text_b"), ("text", "text_pair"),
+)  # fmt: skip
 SAMPLE = 1000
+Columns = str | list[str]
 
 
-def choose_columns(table: Table, text: str | None = None, label: str | None = None) -> tuple[str, str]:
-    """The columns of texts and classes.
+def choose_columns(table: Table, text: Columns | None = None, label: Columns | None = None) -> tuple[Columns, Columns]:
+    """The columns of texts and labels: one of each, or two of texts, or several of labels.
 
     A column that the user names must exist. Otherwise a column is recognised by an obvious name. In a table of two
     columns the other one then needs no obvious name; if neither has one, the classes are the column with fewer values.
     """
+    if text is None:
+        text = recognised_pair(table.columns, label)
+    if isinstance(text, str | None) and isinstance(label, str | None):
+        return _choose_two(table, text, label)
+    texts, labels = names_of(text), names_of(label)
+    for role, names in (("text", texts), ("label", labels)):
+        for name in names:
+            require_column(table, name, role)
+    if len(texts) > 2:
+        raise UserError(f"data.text names {len(texts)} columns, {quoted(texts)}: give one, or two for pairs of texts")
+    twice = [name for place, name in enumerate([*texts, *labels]) if name in [*texts, *labels][:place]]
+    if twice:
+        raise UserError(f"data.text and data.label name the column {twice[0]!r} twice: name different columns")
+    found = [recognised(table.columns, TEXT_NAMES, {*labels}), recognised(table.columns, LABEL_NAMES, {*texts})]
+    for names, name, role in ((texts, found[0], "text"), (labels, found[1], "label")):
+        rest = [column for column in table.columns if column not in (*texts, *labels)]
+        if not names and name is None and len(rest) != 1:
+            raise UserError(
+                f"{table.file}: which column holds the {role}s? Name it with data.{role}: {quoted(table.columns)}"
+            )
+        if not names:
+            names.append(name or rest[0])
+    return texts if len(texts) > 1 else texts[0], labels if len(labels) > 1 else labels[0]
+
+
+def recognised_pair(columns: Sequence[str], label: Columns | None) -> list[str] | None:
+    """The two text columns that common data sets of pairs have."""
+    by_name = {column.casefold(): column for column in columns if column not in names_of(label)}
+    return next(([by_name[name] for name in pair] for pair in PAIR_NAMES if all(n in by_name for n in pair)), None)
+
+
+def _choose_two(table: Table, text: str | None, label: str | None) -> tuple[str, str]:
     for role, name in (("text", text), ("label", label)):
         require_column(table, name, role)
     if text is not None and text == label:

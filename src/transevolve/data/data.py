@@ -26,6 +26,8 @@ class SplitFacts:
         truncated: Rows that were longer than the maximum length, and were cut.
         tokens: Tokens in all rows, after cutting.
         unknown: Those of them that the vocabulary does not hold.
+        cut_tokens: Tokens that were cut off.
+        windows: Windows that the rows are read in, where longer rows are not cut.
     """
 
     origin: str
@@ -36,15 +38,26 @@ class SplitFacts:
     truncated: int = 0
     tokens: int = 0
     unknown: int = 0
+    cut_tokens: int = 0
+    windows: int = 0
+
+    @property
+    def lost(self) -> float:
+        """The share of all tokens that was cut off."""
+        return self.cut_tokens / max(self.tokens + self.cut_tokens, 1)
 
     def line(self) -> str:
         parts = [f"{self.rows:,} rows, {self.origin}"]
+        if self.windows:
+            parts.append(f"{self.windows:,} windows")
         if self.classes:
             parts.append(_class_counts(self.classes))
         if self.numbers:
             parts.append(", ".join(f"{name} {value:g}" for name, value in self.numbers.items()))
         if self.truncated:
-            parts.append(f"{_share(self.truncated, self.rows)} were too long and cut")
+            parts.append(
+                f"{_share(self.truncated, self.rows)} were too long and cut ({100 * self.lost:.1f} % of tokens)"
+            )
         if self.empty:
             parts.append(f"{self.empty:,} without text, kept")
         return "; ".join([*parts, *_unknown(self)])
@@ -95,7 +108,12 @@ class PairFacts:
 
 @dataclass
 class DataReport:
-    """Everything a reader of a result needs to know about its data."""
+    """Everything a reader of a result needs to know about its data.
+
+    Args:
+        columns: The columns that were read, by the setting that would name them.
+        settings: What the task used for settings of the data that may be left out.
+    """
 
     task: str
     selection: str
@@ -103,7 +121,9 @@ class DataReport:
     vocab_size: int
     max_length: int
     seed: int
-    columns: dict[str, str] = field(default_factory=dict)
+    validation_cut: bool = False
+    columns: dict[str, str | list[str]] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     languages: dict[str, str] = field(default_factory=dict)
     splits: dict[str, SplitFacts | PairFacts] = field(default_factory=dict)
 

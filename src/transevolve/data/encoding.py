@@ -3,15 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
+from .pair_tokenizers import is_paired
 from .stored import TEXT, TableWriter
 from .tokenizers import FIRST_BYTE
+from .wide_rows import parted
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -21,11 +23,15 @@ BATCH = 1024
 
 @dataclass
 class Encoded:
-    """Token ids of all texts, end to end; text i is `ids[offsets[i]:offsets[i + 1]]`."""
+    """Token ids of all texts, end to end; text i is `ids[offsets[i]:offsets[i + 1]]`.
+
+    `truncated` texts were cut, and `cut` tokens with them.
+    """
 
     ids: np.ndarray
     offsets: np.ndarray
     truncated: int = 0
+    cut: int = 0
 
     @property
     def lengths(self) -> np.ndarray:
@@ -38,15 +44,16 @@ class Encoded:
     def select(self, kept: np.ndarray) -> "Encoded":
         """The texts where the mask is true."""
         lengths = self.lengths
-        return Encoded(self.ids[np.repeat(kept, lengths)], _offsets(lengths[kept]))
+        return Encoded(self.ids[np.repeat(kept, lengths)], offsets_of(lengths[kept]))
 
     def column(self) -> pa.Array:
         """Lists of ids on the same memory."""
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
 
-    def dataset(self, labels: np.ndarray) -> "Dataset":
+    def dataset(self, labels: np.ndarray, per_token: bool = False) -> "Dataset":
+        """A label per text, or a row of labels, or a label per token."""
         table = SplitWriter()
-        table.add_rows(self, labels)
+        table.add_rows(self, labels, per_token=per_token)
         return table.split()
 
 
@@ -58,16 +65,34 @@ class SplitWriter(TableWriter):
         self.digest = sha256()
         self.names: list[str] = []
 
-    def add_rows(self, rows: Encoded, labels: np.ndarray, texts: Sequence[str] | None = None) -> None:
-        """Rows with labels as numbers; texts are stored, but are no column of the split."""
+    def add_rows(
+        self,
+        rows: Encoded,
+        labels: np.ndarray,
+        owners: np.ndarray | None = None,
+        *,
+        per_token: bool = False,
+        texts: Sequence[str] | None = None,
+        start: int = 0,
+    ) -> None:
+        """Rows with a label per text, or a row of labels, or a label per token.
+
+        `owners` numbers the text that each row is a window of; its label is that of the text. The first of these texts
+        is text `start` of the split. Texts are stored with their first window, but are no column of the split.
+        """
+        labels = labels if owners is None else labels[owners]
         marks = pa.array(labels.ravel())
         if labels.ndim == 2:
             marks = pa.FixedSizeListArray.from_arrays(marks, labels.shape[1])
-        self.names = ["input_ids", "labels", "length"]
+        elif per_token:
+            marks = pa.LargeListArray.from_arrays(pa.array(rows.offsets), marks)
         columns = {"input_ids": rows.column(), "labels": marks, "length": _int32(rows.lengths)}
+        if owners is not None:
+            columns["row"] = pa.array(owners + start)
+        self.names = list(columns)
         if texts is not None:
-            columns[TEXT] = pa.array(texts, pa.large_string())
-        self._digest(rows.ids, rows.offsets, labels)
+            columns[TEXT] = pa.array(_with_first(texts, owners), pa.large_string())
+        self._digest(rows.ids, rows.offsets, labels, *([] if owners is None else [owners]))
         self.add(columns)
 
     def add_pairs(self, sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> None:
@@ -88,6 +113,21 @@ class SplitWriter(TableWriter):
             self.digest.update(np.ascontiguousarray(part).data)
 
 
+def _with_first(texts: Sequence[str], owners: np.ndarray | None) -> Sequence[str | None]:
+    """The text of each row; None for a window that continues the one before."""
+    if owners is None:
+        return texts
+    before = [-1, *owners[:-1].tolist()]
+    return [None if owner == last else texts[owner] for owner, last in zip(owners.tolist(), before, strict=True)]
+
+
+def joined_ids(rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
+    """The token ids of a dataset end to end, and where each text starts, without Python's integers."""
+    column = rows.data.column("input_ids").combine_chunks()
+    offsets = column.offsets.to_numpy()
+    return column.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
 def _int32(values: np.ndarray) -> pa.Array:
     return pa.array(values.astype(np.int32))
 
@@ -104,22 +144,30 @@ def encode(
 
     Nothing is cut if there is no maximum. `where(i)` says where text i came from, for an error.
     """
-    if max_length is not None and max_length <= tokenizer.num_special_tokens_to_add():
+    paired = is_paired(tokenizer)
+    if max_length is not None and max_length <= tokenizer.num_special_tokens_to_add(pair=paired):
         raise UserError(f"data.max_length {max_length} leaves no room for text beside the special tokens; raise it")
     unit = tokenizer.init_kwargs.get("unit")
+    if paired:
+        pairs = [parted(text, where(place)) for place, text in enumerate(texts)]
+        return _encode_pieces(tokenizer, pairs, max_length, where)
     if unit is not None:
         return _encode_symbols(tokenizer, unit, texts, max_length)
     return _encode_pieces(tokenizer, texts, max_length, where)
 
 
 def _encode_pieces(
-    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int | None, where: Callable[[int], str]
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[str] | Sequence[tuple[str, str]],
+    max_length: int | None,
+    where: Callable[[int], str],
 ) -> Encoded:
     backend = tokenizer.backend_tokenizer
     backend.encode_special_tokens = tokenizer.split_special_tokens
     if max_length is not None:
         backend.enable_truncation(max_length)
-    lengths, parts, truncated = np.zeros(len(texts), dtype=np.int64), [], 0
+    special = tokenizer.num_special_tokens_to_add(pair=is_paired(tokenizer))
+    lengths, parts, truncated, cut = np.zeros(len(texts), dtype=np.int64), [], 0, 0
     try:
         for start in range(0, len(texts), BATCH):
             batch = list(texts[start : start + BATCH])
@@ -130,19 +178,20 @@ def _encode_pieces(
             for index, encoding in enumerate(encodings, start=start):
                 lengths[index] = len(encoding)
                 truncated += bool(encoding.overflowing)
+                cut += sum(len(rest) - special for rest in encoding.overflowing)
             parts.append(np.concatenate([np.asarray(e.ids, dtype=id_type(len(tokenizer))) for e in encodings]))
     finally:
         backend.no_truncation()
     if not lengths.all():
         raise UserError(f"{where(int(np.argmin(lengths)))}: there is not one token in this text; remove the row")
-    return Encoded(_joined(parts, tokenizer), _offsets(lengths), truncated)
+    return Encoded(concatenated(parts, tokenizer), offsets_of(lengths), truncated, cut)
 
 
 def _not_encodable(
-    tokenizer: PreTrainedTokenizerFast, batch: list[str], error: Exception, where: Callable[[int], str]
+    tokenizer: PreTrainedTokenizerFast, batch: list[Any], error: Exception, where: Callable[[int], str]
 ) -> Exception:
     """Name the text that the tokenizer refused."""
-    for index, text in enumerate(batch):
+    for index, text in enumerate(text if isinstance(text, str) else " ".join(text) for text in batch):
         try:
             tokenizer.backend_tokenizer.encode(text)
         except Exception:
@@ -159,14 +208,15 @@ def _encode_symbols(
     table = _symbol_table(tokenizer, unit)
     codec, code_type = ("utf-8", np.uint8) if unit == "byte" else ("utf-32-le", np.uint32)
     start = np.array([tokenizer.cls_token_id], dtype=table.dtype)
-    lengths, parts, truncated = np.zeros(len(texts), dtype=np.int64), [], 0
+    lengths, parts, truncated, cut = np.zeros(len(texts), dtype=np.int64), [], 0, 0
     for index, text in enumerate(texts):
         codes = np.frombuffer(text.encode(codec), dtype=code_type)
         kept = codes if max_length is None else codes[: max_length - 1]
         truncated += len(kept) < len(codes)
+        cut += len(codes) - len(kept)
         lengths[index] = 1 + len(kept)
         parts += [start, table[kept]]
-    return Encoded(_joined(parts, tokenizer), _offsets(lengths), truncated)
+    return Encoded(concatenated(parts, tokenizer), offsets_of(lengths), truncated, cut)
 
 
 def _symbol_table(tokenizer: PreTrainedTokenizerFast, unit: str) -> np.ndarray:
@@ -181,9 +231,9 @@ def _symbol_table(tokenizer: PreTrainedTokenizerFast, unit: str) -> np.ndarray:
     return table
 
 
-def _joined(parts: list[np.ndarray], tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
+def concatenated(parts: list[np.ndarray], tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=id_type(len(tokenizer)))
 
 
-def _offsets(lengths: np.ndarray) -> np.ndarray:
+def offsets_of(lengths: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -119,15 +120,21 @@ def open_entry(folder: Path, entry: Entry) -> TextData:
             found[split] = Dataset(table.select(stored.columns), fingerprint=stored.fingerprint)
             report.splits[split] = FACTS[stored.kind](**stored.facts)
             if TEXT in table.column_names:
-                originals[split] = Column.of(table.table[TEXT])
+                originals[split] = _texts(table.table[TEXT])
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder / TOKENIZER)
     return TextData(**found, labels=entry.labels, tokenizer=tokenizer, report=report, originals=originals)
 
 
+def _texts(column: pa.ChunkedArray) -> Column:
+    """The texts of a split; windows that continue a text have none."""
+    found = Column.of(column)
+    return found.select(np.flatnonzero(column.is_valid().to_numpy())) if column.null_count else found
+
+
 def tokenizer_digest(tokenizer: PreTrainedTokenizerFast) -> str:
     """The sha256 of everything that decides how a text becomes tokens."""
-    unit = str(tokenizer.init_kwargs.get("unit"))
-    return hashlib.sha256((tokenizer.backend_tokenizer.to_str() + unit).encode()).hexdigest()
+    flags = [tokenizer.init_kwargs.get(name) for name in ("unit", "pairs")]
+    return hashlib.sha256(f"{tokenizer.backend_tokenizer.to_str()}{flags}".encode()).hexdigest()
 
 
 def checksum(path: Path) -> str:

@@ -20,8 +20,7 @@ def file_source(options: DataOptions) -> Source:
     return Source(
         names={split: str(path) for split, path in files.items()},
         tables={split: partial(open_table, path) for split, path in files.items()},
-        text=options.text,
-        label=options.label,
+        options=options,
     )
 
 

@@ -4,12 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from .contents import Contents, contents_of
+from .corpus import corpus_files
 from .files import SPLIT_NAMES
 from .options import SPLITS, DataOptions, Split
+from .unlabelled import text_files
 
 SIDES = ("source", "target")
 PAIRED = tuple(f"{split}_{side}" for split in ("validation", "test") for side in SIDES)
-NAMED = ("path", "validation", "test", "vocab", *SIDES, *PAIRED)
+CORPUS_TASKS = ("masked", "causal")
+NAMED = ("path", "validation", "test", "vocab", "unlabelled", *SIDES, *PAIRED)
 
 
 def located(options: DataOptions, folder: Path) -> DataOptions:
@@ -26,7 +29,12 @@ def data_files(options: DataOptions) -> dict[str, Path]:
         if not isinstance(value, str):
             continue
         path = Path(value)
-        if path.is_dir():
+        if name == "unlabelled":
+            files = text_files(path)
+            found |= {f"{name}/{file.relative_to(path) if path.is_dir() else file.name}": file for file in files}
+        elif path.is_dir() and options.task in CORPUS_TASKS:
+            found |= {f"{name}/{key}": file for key, file in _in_corpus(name, path).items()}
+        elif path.is_dir():
             found |= {f"{name}/{key}": file for key, file in _in_folder(path, options).items()}
         elif path.is_file():
             found[name] = path
@@ -57,7 +65,7 @@ def _makes(name: str, split: Split, before: dict[str, str]) -> bool:
 
 
 def _split_of(name: str) -> Split | None:
-    if name == "vocab":
+    if name == "vocab" or name.startswith("unlabelled"):
         return None
     key = name.partition("/")[2] or name
     named: list[Split] = [split for split in SPLITS if key.startswith(split)]
@@ -81,3 +89,10 @@ def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
         elif language in (options.source_lang, options.target_lang):
             found[f"{split}.{stem}.{language}" if split == "test" else f"{split}.{language}"] = file
     return found
+
+
+def _in_corpus(name: str, folder: Path) -> dict[str, Path]:
+    """Files of a folder of texts, by split and their own path."""
+    files = corpus_files(DataOptions(path=str(folder)))
+    pairs = [(split if name == "path" else name, file) for split, listed in files.items() for file in listed]
+    return {f"{split}/{file.relative_to(folder)}": file for split, file in pairs}

@@ -22,7 +22,7 @@ def hub_source(options: DataOptions) -> Source:
     tables = hub_tables(options)
     names: dict[Split, str] = {split: table.file for split, table in tables.items()}
     readers: dict[Split, Callable[[], Table]] = {split: partial(tables.__getitem__, split) for split in tables}
-    return Source(names, readers, options.text, options.label, hub=hub_fingerprints(tables))
+    return Source(names, readers, options, hub=hub_fingerprints(tables))
 
 
 def hub_tables(options: DataOptions) -> dict[Split, Table]:

@@ -2,12 +2,13 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"([+-]?\d+)\.0*")
+MANY = 20
 EXPONENT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d{1,2}")
 
 
@@ -37,3 +38,10 @@ def in_order(names: Iterable[str]) -> list[str]:
     if all(NUMBER.fullmatch(name) for name in names):
         return sorted(names, key=lambda name: (float(name), name))
     return sorted(names)
+
+
+def numeric_hint(names: Sequence[str]) -> str:
+    """Asks whether many classes that are all numbers are meant as numbers; nothing if there are few."""
+    if len(names) <= MANY or not all(NUMBER.fullmatch(name) for name in names):
+        return ""
+    return f"the {len(names):,} labels are all numbers; to predict numbers, add --data.task regression"

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from ..core.files import atomic_file
-from .cache_folder import default_cache, locked
+from .cache_folder import cache_folder, locked
 from .data import DataReport, SplitFacts, TextData
 from .encoding import Encoded
 from .expressions import CLOSE, Expressions, generate
@@ -39,8 +39,7 @@ def load(
             "the model's tokenizer or labels are not those of the task 'listops'; name the model's own task"
         )
     rows = {split: options.rows_wanted(split) or ROWS[split] for split in SPLITS}
-    folder = Path(options.cache) if options.cache is not None else default_cache()
-    parts = cached_expressions(folder, rows, low, high, options.seed)  # pyright: ignore[reportArgumentType]
+    parts = cached_expressions(cache_folder(options.cache), rows, low, high, options.seed)  # pyright: ignore[reportArgumentType]
     report = DataReport(
         task="listops",
         selection=f"validation, {_origin(options.seed)}",
@@ -48,6 +47,7 @@ def load(
         vocab_size=len(ours),
         max_length=high,
         seed=options.seed,
+        settings={"min_length": low, "max_length": high, **{f"{split}_rows": count for split, count in rows.items()}},
     )
     datasets = {}
     for split in SPLITS:

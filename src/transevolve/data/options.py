@@ -1,5 +1,6 @@
 """The settings of the data: the keys under `--data.*`."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -24,20 +25,32 @@ class DataOptions:
 
     task: str = setting(
         "files",
-        "files (your own texts and classes), regression (texts and numbers), translation, listops, agnews, imdb or"
-        " imdb-char. With a source and a target, or their languages, files means translation.",
+        "files (your own texts and classes), regression (texts and numbers), multilabel (several labels per text),"
+        " tokens (a tag per word), masked or causal (texts without labels), translation, listops, docstrings, agnews,"
+        " imdb or imdb-char. With a source and a target, or their languages, files means translation; with a label"
+        " separator or several label columns, multilabel; with a .conll file, tokens.",
     )
     path: str | None = setting(
         None,
         "A file (csv, tsv, jsonl, parquet; plain or gzip), or a folder with train, validation and test files; for"
-        " translation a folder with train.en, train.de and so on, plain or gzip.",
+        " translation a folder with train.en, train.de and so on, plain or gzip; for masked and causal any"
+        " folder of texts, .txt too.",
     )
     hub: str | None = setting(None, "A dataset on the Hugging Face hub, instead of a path; it is downloaded.")
     hub_config: str | None = setting(
         None, "Which of the hub dataset's configurations, such as de-en, if it has several."
     )
-    text: str | None = setting(None, "Column of the texts; recognised by its name by default.")
-    label: str | None = setting(None, "Column of the classes or numbers; recognised by its name by default.")
+    text: list[str] | str | None = setting(
+        None, "Column of the texts; recognised by its name by default. Two columns are pairs of texts."
+    )
+    label: list[str] | str | None = setting(
+        None,
+        "Column of the classes or numbers; recognised by its name by default. Several columns of 0 and 1 are labels"
+        " that a text has or has not.",
+    )
+    label_separator: str | None = setting(
+        None, "What separates the labels of a text in their column, such as '|'; a text may have any number of them."
+    )
     source: str | None = setting(None, "File with one source sentence per line (translation); plain or gzip.")
     target: str | None = setting(None, "File with the translation of each of these lines.")
     source_lang: str | None = setting(
@@ -57,7 +70,9 @@ class DataOptions:
     )
     test: str | None = setting(None, "A file to score at the end, if it is not in the folder.")
     tokenizer: str | None = setting(
-        None, "wordpiece, bpe, unigram, char, byte or listops; bpe or unigram for translation."
+        None,
+        "wordpiece, bpe, unigram, char, byte or listops; bpe or unigram for translation. Or a folder that Hugging Face"
+        " saved a tokenizer in, or a tokenizer.json.",
     )
     vocab: str | None = setting(
         None, "A BERT vocab.txt for wordpiece; without it, word pieces are learned from the training texts."
@@ -65,9 +80,14 @@ class DataOptions:
     vocab_size: int | None = setting(None, "Largest size of a learned vocabulary.", Range(1, 2**24))
     max_length: int | None = setting(
         None,
-        "Tokens per text; longer texts are cut, and in translation not trained on. In listops, the length that every"
+        "Tokens per text; longer texts are cut, in language models into windows, and in translation not trained on."
+        " In listops, the length that every"
         " expression stays below.",
         Range(1, 2**24),
+    )
+    long: Literal["cut", "window"] = setting(
+        "cut",
+        "What becomes of texts beyond max_length: cut, or read in windows whose predictions are averaged.",
     )
     min_length: int | None = setting(None, "In listops, the length that every expression exceeds.", Range(0, 2**24))
     brackets: Literal["keep", "drop"] = setting(
@@ -81,6 +101,10 @@ class DataOptions:
     validation_rows: int | None = setting(None, "Validate on this many rows.", ROWS)
     test_rows: int | None = setting(None, "Test on this many rows.", ROWS)
     seed: int = setting(0, "Decides which rows are cut off or sampled, and what is generated.", Range(0, 2**32 - 1))
+    unlabelled: str | None = setting(
+        None,
+        "Texts without labels to learn words from: a file (txt, csv, tsv, jsonl, parquet; plain or gzip) or a folder.",
+    )
     cache: str | None = setting(
         None,
         "Folder for what is prepared, generated or downloaded; by default TRANSEVOLVE_CACHE in the environment, or"
@@ -121,8 +145,17 @@ def check_options(options: DataOptions, uses: frozenset[str]) -> None:
 
 def check_tokenizer(kind: str, options: DataOptions, choices: Sequence[str] = TOKENIZERS) -> None:
     """Refuse a tokenizer that the task cannot use, and a vocabulary option that the tokenizer would ignore."""
-    if kind not in TOKENIZERS:
-        raise UserError(f"data.tokenizer {kind!r} is unknown: choose from {quoted(choices)}{nearest(kind, choices)}")
+    saved = kind not in TOKENIZERS and (os.path.exists(kind) or "/" in kind or kind.endswith(".json"))
+    if kind not in TOKENIZERS and not saved:
+        raise UserError(
+            f"data.tokenizer {kind!r} is unknown: choose from {quoted(choices)}, or name a folder with tokenizer.json"
+            f"{nearest(kind, choices)}"
+        )
+    if saved and choices == TOKENIZERS:
+        if options.vocab is not None or options.vocab_size is not None:
+            name = "vocab" if options.vocab is not None else "vocab_size"
+            raise UserError(f"data.tokenizer {kind} has a fixed vocabulary: remove data.{name}")
+        return
     if kind not in choices:
         raise UserError(f"data.tokenizer {kind!r} cannot be used for {options.task}: choose from {quoted(choices)}")
     if options.vocab is not None and kind != "wordpiece":

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,8 @@ from transformers import PreTrainedTokenizerFast
 from ..core.errors import UserError
 from .data import SplitFacts
 from .encoding import SplitWriter, encode
+from .labels import numeric_hint
+from .long_texts import encode_windows
 from .options import Split
 from .rows import Rows
 from .splitting import single_row_classes, stratified_cut, stratified_sample
@@ -47,9 +50,11 @@ def cut_validation(train: Part, names: Sequence[str], asked: float | None, seed:
         place = int(np.flatnonzero(train.strata == single[0])[0])
         others = f" (and {len(single) - 1:,} more classes of {len(names):,})" if len(single) > 1 else ""
         what = f"the only row of class {names[single[0]]!r}{others}" if len(names) > 1 else "the only row"
+        hint = numeric_hint(names)
         raise UserError(
             f"{train.rows.where(place)}: {what}; a validation split"
             " cut from train needs two rows of each class: add rows, or give a file with data.validation"
+            f"{hint and f' ({hint})'}"
         )
     share = min(SHARE, MOST_ROWS / len(train.strata)) if asked is None else asked
     rest, cut = stratified_cut(train.strata, share, seed)
@@ -68,18 +73,35 @@ def sampled(part: Part, wanted: int | None, seed: int, split: Split) -> Part:
 
 
 def encode_part(
-    part: Part, targets: Targets, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int
+    part: Part,
+    targets: Targets,
+    names: Sequence[str],
+    tokenizer: PreTrainedTokenizerFast,
+    max_length: int,
+    windows: bool = False,
 ) -> tuple["Dataset", SplitFacts]:
+    """The rows as a dataset; with `windows`, a row longer than `max_length` is several rows of it."""
     facts = SplitFacts(part.origin, len(part.values), **targets.facts(part.values, names))
     table, start = SplitWriter(), 0
     with progress(f"tokenizing {part.origin}", facts.rows) as advance:
         for texts in batched(part.rows.texts):
-            encoded = encode(tokenizer, texts, max_length, lambda index, start=start: part.rows.where(start + index))
-            table.add_rows(encoded, part.values[start : start + len(texts)], texts)
+            owners, end = None, start + len(texts)
+            where = partial(_where, part.rows, start)
+            if windows:
+                encoded, owners = encode_windows(tokenizer, texts, max_length, where)
+                facts.windows += len(owners)
+            else:
+                encoded = encode(tokenizer, texts, max_length, where)
+            table.add_rows(encoded, part.values[start:end], owners, texts=texts, start=start)
             facts.empty += sum(not text.strip() for text in texts)
             facts.truncated += encoded.truncated
+            facts.cut_tokens += encoded.cut
             facts.tokens += len(encoded.ids)
             facts.unknown += int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0
-            start += len(texts)
+            start = end
             advance(len(texts))
     return table.split(), facts
+
+
+def _where(rows: Rows, start: int, index: int) -> str:
+    return rows.where(start + index)

@@ -18,10 +18,12 @@ from transformers import PreTrainedTokenizerFast
 from ..core.files import clear_when_full, remove, staging_folder
 from ..core.messages import say
 from .cache_folder import cache_folder, locked
+from .contents import contents_of
 from .data import TextData
 from .entry import Entry, Unusable, check_files, open_entry, read_entry, tokenizer_digest, write_entry
 from .fingerprints import NAMED, data_files, fingerprints
-from .options import SPLITS, DataOptions, Split
+from .options import SPLITS, TOKENIZERS, DataOptions, Split
+from .saved_tokenizers import tokenizer_files
 from .stored import workspace
 from .tables import table_format
 
@@ -42,8 +44,9 @@ def prepared(
 ) -> TextData:
     """The data that `load` makes, from the cache if it has made them before.
 
-    In training the cache keeps what is prepared. With the tokenizer and labels of a saved model, the data of its
-    training are used if they are in the cache; otherwise the splits are prepared in a temporary folder.
+    In training, which needs all splits and decides on the labels, the cache keeps what is prepared. With the tokenizer
+    and labels of a saved model, the data of its training are used if they are in the cache; otherwise the splits are
+    prepared in a temporary folder.
 
     Args:
         load: Reads, splits and tokenizes.
@@ -52,12 +55,15 @@ def prepared(
         hub: Fingerprints of data that are not files.
     """
     content = content_of(options, loader, hub)
-    folder = cache_folder(options.cache) / FOLDER / key_of(content)
-    if tokenizer is None and set(splits) == set(SPLITS):
-        return renamed(_kept(folder, load, content, names), names)
-    found = None if tokenizer is None else _of_training(folder, tokenizer, labels, splits)
-    if found is not None:
-        return renamed(found, names)
+    root = cache_folder(options.cache) / FOLDER
+    contents = [content] if tokenizer is None else [content, {**content, "tokenizer": tokenizer_digest(tokenizer)}]
+    if labels is None and set(splits) == set(SPLITS):
+        data = renamed(_kept(root / key_of(contents[-1]), load, contents[-1], names), names)
+        return data if tokenizer is None else replace(data, tokenizer=tokenizer)
+    for known in contents if tokenizer is not None else ():
+        found = _of_training(root / key_of(known), tokenizer, labels, splits)
+        if found is not None:
+            return renamed(found, names)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as aside:  # noqa: SIM117
         with clear_when_full(Path(aside)), workspace(Path(aside)):
             return load()
@@ -65,10 +71,14 @@ def prepared(
 
 def content_of(options: DataOptions, loader: str, hub: Mapping[str, str]) -> dict[str, Any]:
     """What prepared data depend on. A file counts by its contents and format, not by its name."""
+    files = {**fingerprints(options), **hub}
     values = {field.name: getattr(options, field.name) for field in fields(options) if field.name != "cache"}
     settings = {name: value for name, value in values.items() if name not in NAMED or not isinstance(value, str)}
+    if options.tokenizer is not None and options.tokenizer not in TOKENIZERS:
+        settings["tokenizer"] = None
+        files |= {f"tokenizer/{file.name}": contents_of(file).sha256 for file in tokenizer_files(options.tokenizer)}
     formats = {name: table_format(path) for name, path in data_files(options).items()}
-    return {"loader": loader, "settings": settings, "files": {**fingerprints(options), **hub}, "formats": formats}
+    return {"loader": loader, "settings": settings, "files": files, "formats": formats}
 
 
 def key_of(content: Mapping[str, Any]) -> str:

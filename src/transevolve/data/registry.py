@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError, nearest, quoted
-from . import listops, text, translation
+from . import docstrings, listops, text, translation
+from .conll import CONLL, TOKENS
 from .data import TextData
 from .options import PAIR_OPTIONS, SPLITS, DataOptions, Split, changed, check_options
+from .sources import MULTILABEL
+from .wide_rows import names_of
 
 Load = Callable[
     [DataOptions, PreTrainedTokenizerFast | None, Sequence[str] | None, Sequence[Split]],
@@ -30,6 +34,9 @@ TASKS: dict[str, Task] = {
     "files": Task("your own texts and classes: csv, tsv, jsonl or parquet", text.USES, text.FILES.load),
     "translation": Task("pairs of sentences, line by line", translation.USES, translation.load, "translation"),
     "listops": Task("nested list operations, generated (Long Range Arena)", listops.USES, listops.load),
+    "docstrings": Task(
+        "sentences of docstrings, by library, found on this machine", docstrings.USES, docstrings.DOCSTRINGS.load
+    ),
     "agnews": Task("AG News: four topics, word pieces", text.USES, text.AG_NEWS.load),
     "imdb": Task("IMDB reviews: sentiment, word pieces", text.USES, text.IMDB.load),
     "imdb-char": Task("IMDB reviews: sentiment, 4000 characters", text.USES, text.IMDB_CHAR.load),
@@ -37,8 +44,14 @@ TASKS: dict[str, Task] = {
 
 
 def task_of(options: DataOptions) -> str:
-    """The task's name; options that only translation has make `files` a translation."""
-    return "translation" if options.task == "files" and changed(options) & PAIR_OPTIONS else options.task
+    """The task's name; `files` with options that only another task has is that task."""
+    if options.task != "files":
+        return options.task
+    if changed(options) & PAIR_OPTIONS:
+        return "translation"
+    if options.path is not None and Path(options.path).suffix.lower() in CONLL:
+        return TOKENS
+    return MULTILABEL if options.label_separator or len(names_of(options.label)) > 1 else "files"
 
 
 def load_data(

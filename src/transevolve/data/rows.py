@@ -66,6 +66,7 @@ def checked_label(value: Any, table: Table, number: int, column: str) -> str:
     except TypeError as error:
         raise UserError(
             f"{table.where(number)}: {column!r} holds a {error}, not a class; is it the label column?"
+            " Several labels per row are data.task multilabel"
         ) from None
     if name is None:
         raise UserError(f"{table.where(number)}: the label {column!r} is empty; give the row a class or remove it")

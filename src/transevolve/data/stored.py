@@ -72,6 +72,14 @@ def new_texts() -> Any:
     return [] if _WORKSPACE.get() is None else Column(pa.large_string())
 
 
+def gathered(texts: Iterable[str]) -> Sequence[str]:
+    """Texts as a new column."""
+    column = new_texts()
+    for text in texts:
+        column.append(text)
+    return column
+
+
 def new_numbers() -> Any:
     """A new column of whole numbers to append to."""
     return array("q") if _WORKSPACE.get() is None else Column(pa.int64())

@@ -5,24 +5,29 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..core.errors import UserError
-from .columns import choose_text_column
+from .columns import choose_text_column, require_column
 from .lines import decompressed, numbered_lines, open_bytes, stripped
 from .rows import checked_text
-from .tables import FORMATS, open_table, table_format
+from .tables import FORMATS, Table, open_table, table_format
+from .wide_rows import joined
 
 
-def iter_texts(source: str | Path | BinaryIO, column: str | None = None) -> Iterator[tuple[int, str]]:
+def iter_texts(source: str | Path | BinaryIO, column: str | list[str] | None = None) -> Iterator[tuple[int, str]]:
     """(line number, text) for every text, empty ones too.
 
     A csv, tsv, jsonl or parquet file yields the texts of `column`, or of the column recognised as the text (with row
-    numbers, in parquet). Any other file, and a binary stream such as `sys.stdin.buffer`, has one text per line.
+    numbers, in parquet); two columns are pairs of texts, with a tab between them. Any other file, and a binary stream
+    such as `sys.stdin.buffer`, has one text per line.
     """
     if isinstance(source, str | Path) and table_format(source) is not None:
         table = open_table(source)
+        if isinstance(column, list):
+            yield from _pairs(table, column)
+            return
         column = choose_text_column(table, column)
         for number, (text,) in table.select((column,)):
             yield number, checked_text(text, table, number, column)
-    elif column is not None:
+    elif isinstance(column, str):
         raise UserError(
             f"{source}: has no column {column!r}, it is read as one text per line;"
             f" the name of a table ends in {', '.join(FORMATS)}, plain or .gz"
@@ -32,6 +37,14 @@ def iter_texts(source: str | Path | BinaryIO, column: str | None = None) -> Iter
             yield from _lines(stream, str(source))
     else:
         yield from _lines(decompressed(source), getattr(source, "name", "stream"))
+
+
+def _pairs(table: Table, columns: list[str]) -> Iterator[tuple[int, str]]:
+    for name in columns:
+        require_column(table, name, "text")
+    for number, values in table.select(columns):
+        texts = [checked_text(text, table, number, name) for text, name in zip(values, columns, strict=True)]
+        yield number, joined(texts)
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ from .rows import Rows, class_indices
 class Targets(Protocol):
     """The meaning of a label column. `names` are those of the model's outputs, as `learn` finds them in train."""
 
-    def learn(self, rows: Rows, column: str) -> list[str]:
+    def learn(self, rows: Rows, column: Any) -> list[str]:
         """The names of the outputs; a column that cannot be learned is an error."""
         ...
 

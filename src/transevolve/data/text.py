@@ -2,25 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
-from .data import DataReport, TextData
+from .data import DataReport, SplitFacts, TextData
 from .files import file_source
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
+from .pair_tokenizers import pair_tokenizer, single_texts
 from .parts import Part, cut_description, cut_validation, encode_part, sampled
 from .prepared import prepared
 from .rows import Rows
 from .sources import Source
 from .splitting import cut_rows
+from .stored import gathered
 from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
+from .unlabelled import vocabulary_texts
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 BERT_VOCAB_SIZE = 30522
 LEARNED = ("wordpiece", *SUBWORDS)
 USES = frozenset(
-    {"path", "hub", "hub_config", "text", "label", "validation", "test"}
+    {"path", "hub", "hub_config", "text", "label", "validation", "test", "unlabelled", "long"}
     | {"tokenizer", "vocab", "vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"}
 )
 
@@ -52,19 +60,17 @@ class TextTask:
         labels: Sequence[str] | None,
         splits: Sequence[Split],
     ) -> TextData:
-        kind = options.tokenizer or self.tokenizer
-        check_tokenizer(kind, options)
+        kind, max_length, size = self._sizes(options, tokenizer)
         source = self._source(options)
-        if tokenizer is None:
+        if labels is None:
             self._require_train(source, options)
             source.choose(source.tables["train"]())
-            options = replace(options, **source.columns)
 
         def load() -> TextData:
-            return self._load(source, options, kind, tokenizer, labels, splits)
+            return self._load(source, options, kind, max_length, size, tokenizer, labels, splits)
 
         return prepared(
-            options,
+            replace(options, **source.columns, tokenizer=kind, max_length=max_length, vocab_size=size),
             load,
             loader=self._signature(),
             names=source.names,
@@ -73,6 +79,14 @@ class TextTask:
             labels=labels,
             splits=splits,
         )
+
+    def _sizes(self, options: DataOptions, tokenizer: PreTrainedTokenizerFast | None) -> tuple[str, int, int | None]:
+        """The tokenizer by name, tokens per text, and the size of a vocabulary that is learned."""
+        kind = options.tokenizer or self.tokenizer
+        check_tokenizer(kind, options)
+        max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
+        size = options.vocab_size or (self.vocab_size if kind in LEARNED and options.vocab is None else None)
+        return kind, max_length, size
 
     def _signature(self) -> str:
         """All that decides what is loaded besides the options."""
@@ -84,17 +98,26 @@ class TextTask:
         source: Source,
         options: DataOptions,
         kind: str,
+        max_length: int,
+        size: int | None,
         tokenizer: PreTrainedTokenizerFast | None,
         labels: Sequence[str] | None,
         splits: Sequence[Split],
     ) -> TextData:
         parts, names = self._parts(source, options, labels, splits, learn=tokenizer is None)
-        max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
-        described = "as saved with the model"
+        windows = options.long == "window"
+        if source.pairs and (windows or options.unlabelled is not None):
+            name = "long window" if windows else "unlabelled"
+            raise UserError(f"data.{name} is for single texts, not for pairs: remove it")
+        described, learned = "as saved with the model", tokenizer is None
         if tokenizer is None:
-            size = options.vocab_size or (self.vocab_size if kind in LEARNED else None)
-            texts = parts["train"].rows.texts
+            train = parts["train"].rows.texts
+            texts = single_texts(train, source.pairs)
+            if options.unlabelled is not None and size is not None:
+                texts = gathered(chain(train, vocabulary_texts(options.unlabelled, source.columns["text"])))
             tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
+            if source.pairs:
+                pair_tokenizer(tokenizer)
         report = DataReport(
             task=options.task,
             selection=_selection(source, options),
@@ -102,16 +125,23 @@ class TextTask:
             vocab_size=len(tokenizer),
             max_length=max_length,
             seed=options.seed,
+            validation_cut=_is_cut(source, options),
             columns=source.columns,
+            settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size if learned else None},
         )
         encoded, originals = {}, {}
         for split in SPLITS:
             part = parts.pop(split, None)
             if part is not None and split in splits:
-                encoded[split], report.splits[split] = encode_part(part, self.targets, names, tokenizer, max_length)
+                encoded[split], report.splits[split] = self.encode(part, names, tokenizer, max_length, windows)
                 originals[split] = part.rows.texts
         train, validation, test = (encoded.get(split) for split in SPLITS)
         return TextData(train, validation, test, names, tokenizer, report, originals)
+
+    def encode(
+        self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool
+    ) -> tuple["Dataset", SplitFacts]:
+        return encode_part(part, self.targets, names, tokenizer, max_length, windows)
 
     def _source(self, options: DataOptions) -> Source:
         if options.path is not None and options.hub is not None:
@@ -142,7 +172,7 @@ class TextTask:
         if labels is not None:
             names, known = list(labels), "the model"
         else:
-            found = self.targets.learn(rows["train"], source.columns["label"])
+            found = self.targets.learn(rows["train"], source.columns.get("label"))
             names, known = (list(self.labels), f"the task {options.task!r}") if self.labels else (found, "train")
         parts: dict[Split, Part] = {}
         for split, part in rows.items():

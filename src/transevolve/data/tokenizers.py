@@ -14,8 +14,9 @@ from transformers import PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from ..core.errors import UserError
+from ..core.progress import watched
 from .lines import numbered_lines, open_bytes, stripped
-from .options import SUBWORDS
+from .options import SUBWORDS, TOKENIZERS
 from .stored import progress, text_sample
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -23,7 +24,9 @@ BOS, EOS = "[BOS]", "[EOS]"
 SUBWORD_SPECIAL = (PAD, BOS, EOS, UNK)
 FIRST_BYTE = 2
 DEFAULT_VOCAB_SIZE = 16000
-SAMPLE_TEXTS, SAMPLE_BYTES = 1_000_000, 1 << 30
+SAMPLE_TEXTS, SAMPLE_BYTES = 3_000_000, 1 << 30
+# Scripts without spaces, such as Thai, write a sentence as one word.
+BERT_LONGEST_WORD, LONGEST_WORD = 100, 1000
 OPERATORS = ("MIN", "MAX", "MED", "SM")
 
 
@@ -35,10 +38,14 @@ def build_tokenizer(
     vocab_size: int | None = None,
     seed: int = 0,
 ) -> tuple[PreTrainedTokenizerFast, str]:
-    """A tokenizer by name, and its description; `texts` are those of the training split.
+    """A tokenizer by name, or from a file or folder, and its description; `texts` are those of the training split.
 
     From many texts, it is learned from a sample that the seed decides.
     """
+    if kind not in TOKENIZERS:
+        from .saved_tokenizers import load_saved_tokenizer
+
+        return load_saved_tokenizer(kind, max_length), f"from {kind}"
     if kind == "wordpiece" and vocab is not None:
         return wordpiece_from_vocab(vocab, max_length), f"word pieces from {vocab}"
     sample = text_sample(texts, SAMPLE_TEXTS, SAMPLE_BYTES, seed)
@@ -86,10 +93,10 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
         special_tokens=tokens,
         initial_alphabet=letters,
         limit_alphabet=len(letters),
-        show_progress=False,
+        show_progress=watched(),
     )
     learner.train_from_iterator(_tracked("learning word pieces", texts), trainer)
-    return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length)
+    return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length, LONGEST_WORD)
 
 
 def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
@@ -110,7 +117,7 @@ def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length:
         "vocab_size": vocab_size,
         "special_tokens": list(SUBWORD_SPECIAL),
         "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
-        "show_progress": False,
+        "show_progress": watched(),
     }
     if kind == "bpe":
         trainer = trainers.BpeTrainer(min_frequency=2, **common)
@@ -206,8 +213,11 @@ def _read_vocab(path: str | Path) -> dict[str, int]:
     return vocab
 
 
-def _wordpiece(vocab: dict[str, int], lowercase: bool, max_length: int) -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=UNK))
+def _wordpiece(
+    vocab: dict[str, int], lowercase: bool, max_length: int, longest: int = BERT_LONGEST_WORD
+) -> PreTrainedTokenizerFast:
+    """A word of more than `longest` characters is unknown."""
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token=UNK, max_input_chars_per_word=longest))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix="##")

@@ -1,6 +1,7 @@
 """Translation: pairs of sentences, one vocabulary for both languages."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,12 +43,14 @@ def load(
     cut = _is_cut(options, source)
     if tokenizer is None:
         require_train(source)
+    max_length = options.max_length or (tokenizer.model_max_length if tokenizer else MAX_LENGTH)
+    size = options.vocab_size or VOCAB_SIZE
 
     def load_pairs() -> TextData:
-        return _load(source, options, cut, kind, tokenizer, splits)
+        return _load(source, options, cut, kind, max_length, size, tokenizer, splits)
 
     return prepared(
-        options,
+        replace(options, tokenizer=kind, max_length=max_length, vocab_size=size),
         load_pairs,
         loader=f"pairs {VOCAB_SIZE} {MAX_LENGTH} {SHARE} {MOST_PAIRS}",
         names=source.names,
@@ -63,15 +66,15 @@ def _load(
     options: DataOptions,
     cut: bool,
     kind: str,
+    max_length: int,
+    size: int,
     tokenizer: PreTrainedTokenizerFast | None,
     splits: Sequence[Split],
 ) -> TextData:
     parts = _parts(source, options, cut, splits, learn=tokenizer is None)
-    max_length = options.max_length or (tokenizer.model_max_length if tokenizer else MAX_LENGTH)
     described = "as saved with the model"
     if tokenizer is None:
-        size, train = options.vocab_size or VOCAB_SIZE, parts["train"]
-        texts = Chained(train.sources, train.targets)
+        texts = Chained(parts["train"].sources, parts["train"].targets)
         tokenizer, described = build_tokenizer(kind, texts, max_length, vocab_size=size, seed=options.seed)
     report = DataReport(
         task=options.task,
@@ -81,6 +84,7 @@ def _load(
         max_length=max_length,
         seed=options.seed,
         languages=source.languages,
+        settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size},
     )
     encoded = {}
     for split in SPLITS:

@@ -19,6 +19,7 @@ from .depth import depth_map
 from .dropout import Dropout
 from .initial import InitialCondition, Temporal, merge_heads, split_heads
 from .masks import sees_no_key
+from .reads import read
 from .settings import Convention, EvolutionKind, EvolutionSettings
 
 
@@ -107,7 +108,7 @@ class EvolvedAttention(nn.Module):
     keys to ignore (as in `torch.nn.MultiheadAttention`). A query that sees no key gets zeros.
 
     `backend` is a name or a `Backend` with settings of its own. Random features that a backend redraws are drawn again
-    every `redraw_interval` passes in training; a compiled graph keeps those it was compiled with.
+    every `redraw_interval` passes in training, for which a compiled graph is split; an exported one keeps its features.
 
     Every phase runs inside `forward`, where hooks that load or gather parameters have them in place.
     """
@@ -175,9 +176,14 @@ class EvolvedAttention(nn.Module):
 
     def _update_features(self) -> None:
         """Draws the features that belong to the number of passes."""
-        if self.passes is None or self.passes.is_meta or torch.compiler.is_compiling():
+        if self.passes is None or self.passes.is_meta or torch.compiler.is_exporting():
             return
-        number = int(self.passes) // self.backend.redraw_interval
+        if self.training or not torch.compiler.is_compiling():
+            self._follow(self.passes)
+
+    @torch.compiler.disable
+    def _follow(self, passes: Tensor) -> None:
+        number = read(passes, "passes") // self.backend.redraw_interval
         if number != self._drawn:
             self._draw_features(number)
 
@@ -272,7 +278,7 @@ class EvolvedAttention(nn.Module):
         source = x if given.source is None else given.source
         keys = self._carry(self.dropout(self.key(source)))
         initial = self._initial(self.dropout(self.query(x)), keys, mask, causal, backend)
-        if self.passes is not None and self.training and backend is self.backend and not torch.compiler.is_compiling():
+        if self.passes is not None and self.training and backend is self.backend and not torch.compiler.is_exporting():
             self.passes += 1
         if given.stream is not None:
             evolution, without = given.stream.extend(initial), given.stream.sees_no_key(x.shape[1])

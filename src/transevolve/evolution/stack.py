@@ -9,6 +9,7 @@ from .backends.state import Stream
 from .block import BlockOptions, DecoderBlock, EncoderBlock, Trace, normalize_without_affine
 from .decoder_state import DecoderState
 from .initial import split_heads
+from .reads import one_read
 from .settings import EvolutionSettings
 
 
@@ -52,6 +53,7 @@ class EvolvedEncoder(nn.Module):
         """An empty past per block, for causal decoding; `limit` is a length that will suffice, if one is known."""
         return [cast(EncoderBlock, block).attention.stream(limit) for block in self.blocks]
 
+    @one_read
     def forward(
         self,
         x: Float[Tensor, "batch n d"],
@@ -78,6 +80,7 @@ class EvolvedDecoder(nn.Module):
         """An empty past per block, for a `DecoderState`; `limit` is a length that will suffice, if one is known."""
         return [cast(DecoderBlock, block).self_attention.stream(limit) for block in self.blocks]
 
+    @one_read
     def forward(
         self,
         x: Float[Tensor, "batch n d"],

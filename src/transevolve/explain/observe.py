@@ -77,25 +77,29 @@ class Observation:
 class Observer:
     """The TransEvolve classifier of a run folder, ready to be observed."""
 
-    def __init__(self, folder: Path):
-        run = load(folder, "cpu")
+    def __init__(self, folder: Path, device: str | torch.device = "cpu"):
+        run = load(folder, device)
         model = run.model
         if not isinstance(model, TransEvolveForSequenceClassification):
             kind = getattr(model.config, "system", type(model).__name__)
             raise UserError(f"{folder} holds a {kind}: explain shows how TransEvolve classifiers evolve, and no others")
+        if model.config.problem_type == "regression":
+            raise UserError(f"{folder} is {run.kind.noun}: explain shows probabilities of classes, which it has not")
         self.model = model
         self.tokenizer = run.tokenizer
         self.exact = model.config.backend().exact
         for module in model.modules():
             if self.exact and isinstance(module, EvolvedAttention):
                 module.backend = "literal"
+        self.several = model.config.problem_type == "multi_label_classification"
         self.labels = list(run.kind.labels(model.config) or [])
 
     def ids(self, texts: list[str], limit: int | None = None) -> tuple[list[Tensor], int]:
         """Token ids of each text as a batch of one, and how many texts were cut."""
         longest = min(self.model.config.max_position_embeddings, limit or self.model.config.max_position_embeddings)
         encoded = encode(self.tokenizer, texts, longest, lambda i: f"text {i + 1}")
-        return [torch.from_numpy(row.astype(np.int64))[None] for row in encoded.rows()], encoded.truncated
+        rows = [torch.from_numpy(row.astype(np.int64))[None].to(self.model.device) for row in encoded.rows()]
+        return rows, encoded.truncated
 
     def steps(self, ids: Tensor) -> list[Step]:
         """Every depth, in order, before it acts; then the end, with `l` one beyond the last block."""
@@ -107,7 +111,8 @@ class Observer:
     def read_out(self, x: Tensor) -> Tensor:
         """Class probabilities of a state: the last block's norm, then the head."""
         last = cast(EncoderBlock, self.model.model.encoder.blocks[-1])
-        return self.model.head(last.norm(x), None).float().softmax(-1)[0]
+        logits = self.model.head(last.norm(x), None).float()[0]
+        return logits.sigmoid() if self.several else logits.softmax(-1)
 
     @torch.inference_mode()
     def observe(self, text: str) -> Observation:
@@ -117,10 +122,10 @@ class Observer:
             tokens=readable_tokens(self.tokenizer, ids[0].tolist()),
             labels=self.labels,
             depths=[(step.number, step.l) for step in acting],
-            states=torch.stack([step.x[0] for step in [*acting, end]]).numpy(),
-            attention=torch.stack([step.state.attention(step.l)[0] for step in acting]).numpy(),
-            drift=torch.stack([_drift(step) for step in acting]).numpy(),
-            readout=torch.stack([self.read_out(step.x) for step in [*acting, end]]).numpy(),
+            states=torch.stack([step.x[0] for step in [*acting, end]]).cpu().numpy(),
+            attention=torch.stack([step.state.attention(step.l)[0] for step in acting]).cpu().numpy(),
+            drift=torch.stack([_drift(step) for step in acting]).cpu().numpy(),
+            readout=torch.stack([self.read_out(step.x) for step in [*acting, end]]).cpu().numpy(),
             truncated=bool(truncated),
         )
 
@@ -130,7 +135,7 @@ def _drift(step: Step) -> Tensor:
     initial = cast(Evolution, step.state.evolution).initial
     drift = initial.drift
     if drift is None:
-        return torch.zeros(initial.heads, initial.keys.shape[1])
+        return torch.zeros(initial.heads, initial.keys.shape[1], device=initial.keys.device)
     drift = drift[step.l - 1, 0]
     return drift - drift.mean(-1, keepdim=True)
 

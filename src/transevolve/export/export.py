@@ -16,14 +16,17 @@ from ..core.files import staging_folder
 from ..core.machine import describe_machine
 from ..inference import LoadedRun, load
 from ..runs.folder import load_model
-from ..runs.names import MANIFEST, RESULTS
+from ..runs.names import CONFIG, INT8_WEIGHTS, MANIFEST, RESULTS
 from ..runs.results import read_results
 from .card import UNKNOWN_LICENSE, model_card
 from .classifier import Logits, largest_difference, logits_of, require_equal
+from .int8_onnx import quantize_onnx
 from .onnx import load_onnx, require_packages, write_onnx
 from .program import load_program, write_program
 from .timing import Timing, compare
+from .translation import write_translator
 
+REQUIRES = "pip install transevolve; `import transevolve` before from_pretrained registers the model"
 TOKENIZER_AND_LABELS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
@@ -38,26 +41,41 @@ class Exported:
 
 
 def export(
-    run: Path, format: str, output: Path, rounds: int, overwrite: bool, license: str = UNKNOWN_LICENSE
+    run: Path,
+    format: str,
+    output: Path,
+    rounds: int,
+    overwrite: bool,
+    license: str = UNKNOWN_LICENSE,
+    int8: bool = False,
 ) -> Exported:
     """Checks the run against its manifest once, then exports it."""
-    loaded = load(run, "cpu")
-    if loaded.kind.graph_output is None and format != "hf":
+    loaded = load(run, "cpu", precision="float32")
+    if int8 and format != "onnx":
+        raise UserError("--precision int8 is for --format onnx; transevolve quantize makes an int8 run")
+    translates = loaded.kind.command == "translate"
+    if loaded.kind.graph_output is None and not translates and format != "hf":
         raise UserError(f"{run} is {loaded.kind.noun}, which {format} cannot hold; --format hf exports it")
+    if format == "hf" and (run / INT8_WEIGHTS).exists():
+        raise UserError(f"{run} is quantized, which transformers does not read: export the run it was made from")
+    check_output(run, output, overwrite)
+    with moved_into_place(output) as folder:
+        if format == "hf":
+            return _hugging_face(loaded, folder, output.name, license)
+        return (_translator if translates else _graph)(loaded, format, folder, rounds, int8)
+
+
+def check_output(run: Path, output: Path, overwrite: bool) -> None:
     if output.resolve() == run.resolve():
         raise UserError("--output is the run's own folder: choose another")
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is a file: choose a folder")
     if not overwrite and output.is_dir() and any(output.iterdir()):
         raise UserError(f"{output} is not empty: choose another --output, or add --overwrite")
-    with _moved_into_place(output) as folder:
-        if format == "hf":
-            return _hugging_face(loaded, folder, output.name, license)
-        return _graph(loaded, format, folder, rounds)
 
 
 @contextmanager
-def _moved_into_place(output: Path) -> Iterator[Path]:
+def moved_into_place(output: Path) -> Iterator[Path]:
     """A temporary folder whose files move to `output` unless an error is raised."""
     with staging_folder(output) as part:
         yield part
@@ -66,7 +84,7 @@ def _moved_into_place(output: Path) -> Iterator[Path]:
             file.replace(output / file.name)
 
 
-def _graph(run: LoadedRun, format: str, folder: Path, rounds: int) -> Exported:
+def _graph(run: LoadedRun, format: str, folder: Path, rounds: int, int8: bool) -> Exported:
     """A file with the whole computation. ONNX has no fused attention with a drift: `literal` is faster there."""
     onnx = format == "onnx"
     if onnx:
@@ -82,15 +100,36 @@ def _graph(run: LoadedRun, format: str, folder: Path, rounds: int) -> Exported:
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         system = getattr(config, "system", "transevolve")
         raise UserError(f"{format} cannot represent this model ({system}): {_first_line(error)}") from error
+    if int8:
+        quantize_onnx(path)
     found = load_onnx(path) if onnx else load_program(path)
     difference = largest_difference(original, found, config)
-    require_equal(difference, path.name)
+    if not int8:
+        require_equal(difference, path.name)
     timings = compare(original, found, config, rounds) if rounds else []
+    return _recorded(run, format, folder, difference, timings, int8)
+
+
+def _translator(run: LoadedRun, format: str, folder: Path, rounds: int, int8: bool) -> Exported:
+    if format == "onnx":
+        require_packages()
+    try:
+        difference, timings = write_translator(run, folder, format, int8, rounds)
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        raise UserError(f"{format} cannot represent this model: {_first_line(error)}") from error
+    return _recorded(run, format, folder, difference, timings, int8)
+
+
+def _recorded(
+    run: LoadedRun, format: str, folder: Path, difference: float, timings: list[Timing], int8: bool
+) -> Exported:
     for name in TOKENIZER_AND_LABELS:
         if (run.folder / name).is_file():
             shutil.copyfile(run.folder / name, folder / name)
-    exported = Exported(_names(folder, "export.json"), "onnxruntime" if onnx else "program", difference, timings)
-    record = {"format": format, **asdict(exported), "machine": describe_machine()}
+    runtime = "onnxruntime" if format == "onnx" else "program"
+    exported = Exported(_names(folder, "export.json"), runtime, difference, timings)
+    precision = "int8" if int8 else "float32"
+    record = {"format": format, "precision": precision, **asdict(exported), "machine": describe_machine()}
     (folder / "export.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return exported
 
@@ -102,6 +141,8 @@ def _hugging_face(run: LoadedRun, folder: Path, name: str, license: str) -> Expo
         if not file.endswith(".yaml"):
             shutil.copyfile(run.folder / file, folder / Path(file).name)
     saved = load_model(folder, run.kind.auto_class)
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    (folder / CONFIG).write_text(json.dumps({**config, "requires": REQUIRES}, indent=2) + "\n", encoding="utf-8")
     card = model_card(name, run.recipe, _result(run.folder), run.kind, saved.config, license)
     (folder / "README.md").write_text(card, encoding="utf-8")
     difference = None

@@ -28,7 +28,7 @@ def require_packages() -> None:
 
 
 def write_onnx(logits: Logits, vocab: int, path: Path) -> None:
-    with _quiet_exporter():
+    with quiet_exporter():
         torch.onnx.export(
             logits,
             sample(2, 6, vocab),
@@ -59,7 +59,7 @@ def load_onnx(path: Path) -> Forward:
 
 
 @contextmanager
-def _quiet_exporter() -> Iterator[None]:
+def quiet_exporter() -> Iterator[None]:
     """Hides deprecation warnings and notes that only the authors of the exporter can act on."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level

@@ -1,40 +1,82 @@
-"""A trained model in use: `load("run")`, then `predict`, `translate`, `stream` and `evaluate`."""
+"""A trained model in use: `load("run")`, then `predict`, `translate`, `embed`, `stream` and `evaluate`."""
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ..config.recipe import Recipe
+from ..core.devices import require_device
 from ..core.errors import UserError
-from ..core.machine import default_device
+from ..core.progress import Bar
+from ..core.windows import windows
 from ..data import DataOptions, load_data
-from ..data.options import Split
+from ..data.frames import is_frame, stored, text_list
+from ..data.options import SPLITS, Split
 from ..kinds.base import Kind, Prediction, Score
 from ..kinds.registry import kind_of_model, read_config
 from ..kinds.session import Session
 from ..kinds.translation import TranslationPrediction, run_search
+from ..models.int8 import is_int8, quantize
 from ..runs.averaging import last_checkpoints
 from ..runs.data_record import found_data, require_same_data
 from ..runs.folder import check_run, load_model, load_run_recipe, load_run_tokenizer
+from .embedding import embeddings
+from .predictions import Predictions
 
-WINDOW, PATIENCE = 1024, 1.0
+if TYPE_CHECKING:
+    import pandas as pd
+
+R = TypeVar("R", bound="LoadedRun")
+Texts = Any  # a list of texts, a Series, an array, or a DataFrame
+Precision = Literal["float32", "int8"]
+WINDOW = 1024
 
 
 def load(
-    folder: str | Path, device: str | torch.device | None = None, *, batch_tokens: int | None = None
+    folder: str | Path,
+    device: str | torch.device | None = None,
+    *,
+    batch_tokens: int | None = None,
+    precision: Precision | None = None,
 ) -> "LoadedRun":
-    """The model of a run folder, checked against its manifest."""
+    """The model of a run folder, checked against its manifest.
+
+    Args:
+        folder: The run folder.
+        device: By default the first GPU, or the CPU; int8 runs on the CPU.
+        batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
+        precision: int8 quantizes linear layers, embeddings and the output; by default as the folder holds them.
+    """
+    return load_as(LoadedRun, folder, device, batch_tokens, precision)
+
+
+def load_as(
+    made: "type[R]",
+    folder: str | Path,
+    device: str | torch.device | None = None,
+    batch_tokens: int | None = None,
+    precision: Precision | None = None,
+) -> "R":
+    """As `load`, as an object of a class derived from `LoadedRun`."""
     folder = Path(folder)
     check_run(folder)
     recipe = load_run_recipe(folder)
     kind = kind_of_model(recipe, read_config(folder))
-    model, tokenizer = load_model(folder, kind.auto_class), load_run_tokenizer(folder)
-    return LoadedRun(folder, recipe, kind, _session(model, tokenizer, recipe, device, batch_tokens))
+    model = load_model(folder, kind.auto_class, keep_int8=precision != "float32")
+    if precision == "int8" and not is_int8(model):
+        quantize(model)
+    if is_int8(model):
+        if device is not None and torch.device(device).type != "cpu":
+            raise UserError(f"int8 runs on the CPU, not on {device}")
+        device = "cpu"
+    return made(folder, recipe, kind, _session(model, load_run_tokenizer(folder), recipe, device, batch_tokens))
 
 
 def _session(
@@ -46,7 +88,7 @@ def _session(
 ) -> Session:
     if batch_tokens is not None and batch_tokens < 1:
         raise UserError(f"--batch_tokens must be at least 1, not {batch_tokens}")
-    where = default_device() if device is None else torch.device(device)
+    where = require_device(device)
     model.to(where)  # pyright: ignore[reportArgumentType]
     return Session(model, tokenizer, recipe, where, batch_tokens or recipe.training.eval_tokens)
 
@@ -64,8 +106,26 @@ class Evaluation:
     score: Score
     report: list[str]
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        return self.score.metrics
+
+    def __repr__(self) -> str:
+        metrics = ", ".join(f"{name} {value:.4f}" for name, value in self.metrics.items())
+        return f"Evaluation({self.name!r}, {self.score.rows:,} rows: {metrics})"
+
     def as_dict(self) -> dict[str, Any]:
         return {"rows": self.name, **self.score.as_dict()}
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """A row for each class where there are classes, else one row of metrics."""
+        import pandas as pd
+
+        classes = self.as_dict().get("classes")
+        return pd.DataFrame([self.metrics], index=[self.name]) if classes is None else pd.DataFrame(classes)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.to_pandas().to_html(border=0)}"
 
 
 @dataclass(frozen=True)
@@ -92,55 +152,104 @@ class LoadedRun:
     def tokenizer(self) -> PreTrainedTokenizerFast:
         return self.session.tokenizer
 
+    @property
+    def truncated(self) -> int:
+        """How many texts were cut so far."""
+        return self.session.truncated
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a text that the model reads."""
+        return self.session.max_length
+
     def __repr__(self) -> str:
         return f"LoadedRun({str(self.folder)!r}, {self.kind.name}, {self.session.device})"
 
-    def predict(self, texts: Iterable[str], **options: Any) -> list[Prediction]:
-        """A prediction for each text, in order."""
-        return list(self.stream(enumerate(texts, start=1), "text", **options))
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns of the training table, for a model of pairs of texts."""
+        text = self.recipe.data.text
+        return text if isinstance(text, list) else None
 
-    def translate(self, texts: Iterable[str], **search: Any) -> list[TranslationPrediction]:
+    @overload
+    def predict(self, texts: str, **options: Any) -> Prediction: ...
+    @overload
+    def predict(self, texts: Texts, **options: Any) -> Predictions[Prediction]: ...
+    def predict(self, texts: str | Texts, **options: Any) -> Prediction | Predictions[Prediction]:
+        """A prediction for each text, in order; for one text, its own. A pair of texts is a sequence of two.
+
+        Texts are a list, a Series, or a DataFrame, whose column is the one of the training data. The predictions are a
+        list with `to_pandas()`.
+        """
+        if isinstance(texts, str):
+            return self.predict([texts], **options)[0]
+        texts = text_list(texts, self.recipe.data.text)
+        with self.progress("predict" if self.kind.command == "predict" else "translate", len(texts)):
+            return Predictions(self.stream(enumerate(texts, start=1), "text", **options))
+
+    @overload
+    def translate(self, texts: str, **search: Any) -> TranslationPrediction: ...
+    @overload
+    def translate(self, texts: Texts, **search: Any) -> Predictions[TranslationPrediction]: ...
+    def translate(self, texts: str | Texts, **search: Any) -> Any:
         """The translations of each sentence; `search` has the names of `transevolve translate`'s options."""
         self.require("translate")
-        found = self.predict(texts, search=run_search(self.recipe, **search))
-        return [prediction for prediction in found if isinstance(prediction, TranslationPrediction)]
+        return self.predict(texts, search=run_search(self.recipe, **search))
+
+    def embed(self, texts: str | Texts) -> np.ndarray:
+        """A vector for each text (texts x width), the mean over its tokens of what the encoder makes of them.
+
+        For one text, one vector.
+        """
+        if isinstance(texts, str):
+            return self.embed([texts])[0]
+        texts = text_list(texts, self.recipe.data.text)
+        with self.progress("embed", len(texts)):
+            return embeddings(self.session, texts, lambda i: f"text {i + 1}")
+
+    @contextmanager
+    def progress(self, title: str, total: int | None, unit: str = "texts") -> Iterator[Bar]:
+        """Shows how far the model has come with some rows."""
+        session = self.session
+        with Bar(title, total, unit) as bar:
+            before, session.advance = session.advance, bar.update
+            try:
+                yield bar
+            finally:
+                session.advance = before
 
     def stream(
-        self, texts: Iterable[tuple[int, str]], source: str, window: int = WINDOW, **options: Any
+        self, texts: Iterable[tuple[int, Any]], source: str, window: int = WINDOW, **options: Any
     ) -> Iterator[Prediction]:
         """Predictions for (line number, text), in constant memory; `source` names the texts in errors.
 
-        Texts are read in windows, sorted by length inside; a window ends early when its texts arrive slowly.
+        Texts are read in windows, sorted by length inside.
         """
-        gathered: list[tuple[int, str]] = []
-        since = time.monotonic()
-        for item in texts:
-            gathered.append(item)
-            if len(gathered) >= window or time.monotonic() - since > PATIENCE:
-                yield from self._window(gathered, source, options)
-                gathered, since = [], time.monotonic()
-        if gathered:
-            yield from self._window(gathered, source, options)
+        for items in windows(texts, window):
+            yield from self.answer(items, source, **options)
 
-    def _window(self, items: list[tuple[int, str]], source: str, options: dict[str, Any]) -> Sequence[Prediction]:
+    def answer(self, items: Sequence[tuple[int, Any]], source: str, **options: Any) -> Sequence[Prediction]:
+        """Predictions for a window of (line number, text)."""
         texts = [text for _, text in items]
         return self.kind.predict(self.session, texts, lambda i: f"{source}, line {items[i][0]}", **options)
 
     def evaluate(
         self,
-        split: Split = "test",
+        split: "Split | str | Path | pd.DataFrame" = "test",
         *,
         data: str | None = None,
-        files: dict[str, str | None] | None = None,
+        files: dict[str, Any] | None = None,
         **options: Any,
     ) -> Evaluation:
-        """The score on a split of the run's data, or on files.
+        """The score on a split of the run's data, on a DataFrame, or on files.
 
         Args:
-            split: Which split.
+            split: Which split; or a labelled file or DataFrame with the columns of the training data.
             data: Where the data of the run are, if they have moved.
             files: The files to score instead, by the names of `transevolve evaluate`'s options.
         """
+        if is_frame(split) or split not in SPLITS:
+            files, split = {"file": stored(split, self.recipe.data.cache), **(files or {})}, "test"
         named = self.kind.evaluation_data(self.recipe.data, files or {})
         if named is not None:
             name, chosen, split = *named, "test"
@@ -155,7 +264,8 @@ class LoadedRun:
                 f"the data of {self.folder} have no {split} split: give --split validation, or files of your own"
             )
         report = [f"{name}: {facts.line()}" for facts in loaded.report.splits.values()]
-        return Evaluation(name, self.kind.score(self.session, rows, **options), report)
+        with self.progress("evaluate", len(rows), "rows"):
+            return Evaluation(name, self.kind.score(self.session, rows, **options), report)
 
     def require(self, command: str) -> None:
         """Refuses a command that is not for this kind of model."""

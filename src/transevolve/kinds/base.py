@@ -8,18 +8,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from ..config.learning import PLAIN
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..data import DataOptions, TextData
 from ..data.batching import Collator
 from ..data.registry import Task
 from .session import Session
-from .systems import build_model
+from .systems import build_model, check_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -54,9 +55,23 @@ class Score:
         """Writes pictures and texts that belong to the score."""
         return []
 
+    def notes(self) -> list[str]:
+        """What a user should know of the score."""
+        return []
+
     def compare(self, other: "Score", names: tuple[str, str]) -> tuple[dict[str, Any], Table]:
         """A test of whether two models differ on the same rows."""
         raise UserError(f"{names[0]} cannot be compared with {names[1]}: --against is for translation")
+
+
+class Yardstick(Protocol):
+    """A simple method, scored on the same rows."""
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+    def lines(self, validation: Mapping[str, float], test: Mapping[str, float] | None) -> list[str]:
+        """For a terminal: its scores, and what to do if it is ahead of the model with these."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,10 @@ class Prediction:
     def as_dict(self) -> dict[str, Any]:
         """The prediction as `predict --json` prints it."""
         raise NotImplementedError
+
+    def row(self) -> dict[str, Any]:
+        """The prediction as a row of a table: a column for each key."""
+        return self.as_dict()
 
 
 class Kind(ABC):
@@ -116,15 +135,28 @@ class Kind(ABC):
         return None
 
     @abstractmethod
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
+    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
         """A name, and options that read the files as split `test`; None if no file is named.
 
         `files` has the values of all of `evaluate`'s options that name files and columns.
         """
 
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        """Refuses settings that cannot work: before data are read, and again when they are."""
+        if data is None:
+            check_model(self.head, recipe.model)
+
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         """What a user should know before training starts."""
         return []
+
+    def baseline(self, data: TextData) -> dict[str, dict[str, float]]:
+        """By split, the metrics of the best answer that ignores the texts; empty if there is none."""
+        return {}
+
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        """Values of a recipe's dotted keys, for what is still open once the data is known."""
+        return PLAIN
 
     def facts(self, data: TextData) -> dict[str, Any]:
         """Fields of the model's configuration, besides those of the tokenizer and the names of the outputs."""
@@ -136,7 +168,17 @@ class Kind(ABC):
             self.head, recipe.model, data.tokenizer, data.report.max_length, data.labels, **self.facts(data)
         )
 
-    def loss(self, recipe: Recipe) -> LossFunction | None:
+    def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:  # noqa: B027
+        """Changes fresh weights by what the data says, before the first step."""
+
+    def yardstick(self, recipe: Recipe, data: TextData, refit: bool) -> "Yardstick | None":
+        """What a simple method makes of the same rows; None if there is none to compare with.
+
+        `refit` is whether the model that is tested has learned from the rows of validation too.
+        """
+        return None
+
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
         """`loss(outputs, labels, num_items_in_batch)`; None if the model computes its own."""
         return None
 

@@ -8,9 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from transformers import PreTrainedConfig
 
+from ..config.recipe import Recipe
+from ..data import TextData
+from ..data.labels import numeric_hint
+from ..metrics.bag_of_words import BagOfWords, bag_of_words_of
 from ..metrics.classification import ClassificationScores, classification_scores
-from .base import Prediction, Score, Table
+from .base import LossFunction, Prediction, Score, Table
 from .encoder import EncoderKind
+from .imbalance import balanced_weights, different_stories, weighted_loss
 
 MOST_CLASSES = 20
 ONE_FIELD = str.maketrans("\t\r\n", "   ")
@@ -47,6 +52,9 @@ class ClassScores(Score):
         write_confusion(path, self.found.confusion, labels, f"{name}: {self._title()}")
         return [path]
 
+    def notes(self) -> list[str]:
+        return different_stories(self.found)
+
     def _title(self) -> str:
         return f"accuracy {self.found.accuracy:.4f}"
 
@@ -68,6 +76,9 @@ class ClassPrediction(Prediction):
     def line(self) -> str:
         return f"{self.label.translate(ONE_FIELD)}\t{self.probability:.4f}"
 
+    def row(self) -> dict[str, Any]:
+        return {"text": self.text, "label": self.label, "probability": self.probability}
+
     def as_dict(self) -> dict[str, Any]:
         found = {"text": self.text, "label": self.label, "probability": self.probability}
         return {**found, "probabilities": self.probabilities}
@@ -79,8 +90,31 @@ class Classification(EncoderKind):
     defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
     metrics: ClassVar[Mapping[str, bool]] = {"accuracy": True, "loss": False, "macro_f1": True}
 
+    starts_as_bag = True
+
+    def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray:
+        return np.eye(len(data.labels))[labels]
+
+    def yardstick(self, recipe: Recipe, data: TextData, refit: bool) -> BagOfWords | None:
+        return bag_of_words_of(data, recipe.training.seed, refit)
+
     def fits(self, config: PreTrainedConfig) -> bool:
         return not config.is_encoder_decoder and config.problem_type in (None, "single_label_classification")
+
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
+        if recipe.training.class_weights is None:
+            return None
+        assert data.train is not None
+        weights = balanced_weights(np.asarray(data.train["labels"][:]), len(data.labels))
+        return weighted_loss(weights, recipe.model.label_smoothing or 0.0)
+
+    def notes(self, recipe: Recipe, data: TextData) -> list[str]:
+        hint = numeric_hint(data.labels)
+        return [*super().notes(recipe, data), *([f"note: {hint}"] if hint else [])]
+
+    def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray:
+        """The logarithm of the classes' shares, which ranks the most frequent one first."""
+        return np.log(np.maximum(np.bincount(labels, minlength=outputs) / len(labels), 1e-12))
 
     def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> ClassScores:
         found = classification_scores(outputs, labels, self.labels(config))

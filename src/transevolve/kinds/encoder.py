@@ -4,32 +4,72 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from transformers import AutoModelForSequenceClassification, PreTrainedConfig
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
+from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..data import DataOptions
+from ..data import DataOptions, TextData
 from ..data.batching import RowStore
+from ..data.long_texts import averaged, encode_windows, labels_and_owners
+from ..data.notes import text_notes
 from ..data.options import changed
+from ..data.pair_tokenizers import is_paired
+from ..data.registry import TASKS, task_of
+from ..data.wide_rows import joined
+from .bag_start import decided_for_texts, start_from_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
+from .systems import check_model, possible_shape
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-READING = ("task", "text", "label", "max_length")
+READING = ("task", "text", "label", "label_separator", "max_length", "long")
 
 
-class EncoderKind(Kind):
-    """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`)."""
+class LabelledKind(Kind):
+    """Texts of a file with their labels, which name the model's outputs."""
+
+    evaluation_options = frozenset({"file", "text", "label"})
+    graph_output = "logits"
+
+    def labels(self, config: PreTrainedConfig) -> list[str]:
+        names = config.id2label or {}
+        if sorted(names) != list(range(len(names))) or len(names) != config.num_labels:
+            raise UserError(f"{config.name_or_path} does not load: its labels are not numbered from 0")
+        return [str(names[number]) for number in range(len(names))]  # pyright: ignore[reportArgumentType]
+
+    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
+        file = files.get("file")
+        columns = {name: value for name in ("text", "label") if (value := files.get(name)) is not None}
+        if file is None:
+            if columns:
+                raise UserError("--text and --label name columns of --file: add --file")
+            return None
+        if "test" not in TASKS[task_of(trained)].uses:
+            raise UserError(f"{trained.task} is generated and has no columns to read from --file; use --split")
+        kept: dict[str, Any] = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
+        kept["task"] = task_of(trained)
+        return Path(file).name, replace(DataOptions(**kept), test=file, **columns)
+
+    def notes(self, recipe: Recipe, data: TextData) -> list[str]:
+        return text_notes(data.report)
+
+
+class EncoderKind(LabelledKind):
+    """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`).
+
+    Attributes:
+        starts_as_bag: Whether models of words start as a bag of words by default.
+    """
 
     head = "ForSequenceClassification"
     auto_class = AutoModelForSequenceClassification
     pipeline_tag = "text-classification"
-    evaluation_options = frozenset({"file", "text", "label"})
-    graph_output = "logits"
+    starts_as_bag: ClassVar[bool] = False
 
     @abstractmethod
     def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> Score:
@@ -39,31 +79,70 @@ class EncoderKind(Kind):
     def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> Prediction:
         """The prediction that a row of outputs stands for."""
 
-    def labels(self, config: PreTrainedConfig) -> list[str]:
-        names = config.id2label or {}
-        if sorted(names) != list(range(len(names))) or len(names) != config.num_labels:
-            raise UserError(f"{config.name_or_path} does not load: its labels are not numbered from 0")
-        return [str(names[number]) for number in range(len(names))]  # pyright: ignore[reportArgumentType]
+    def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
+        """(rows, classes), 1 where a text is of a class; None where labels are no classes."""
+        return None
 
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
-        file = files.get("file")
-        columns = {name: value for name in ("text", "label") if (value := files.get(name)) is not None}
-        if file is None:
-            if columns:
-                raise UserError("--text and --label name columns of --file: add --file")
-            return None
-        if trained.task == "listops":
-            raise UserError("listops is generated and has no columns to read from --file; use --split")
-        kept = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
-        return Path(file).name, replace(DataOptions(**kept), test=file, **columns)
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        if data is None:
+            check_model(self.head, possible_shape(recipe.model))
+
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        """Whether a pair matches is nothing that a bag of its words shows."""
+        words = data.texts("train") is not None and data.tokenizer.init_kwargs.get("unit") is None
+        return decided_for_texts(recipe, data, words and self.starts_as_bag and not is_paired(data.tokenizer))
+
+    def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
+        if recipe.model.initialization == "bag":
+            assert data.train is not None
+            labels = np.asarray(data.train["labels"][:])
+            start_from_texts(model, recipe, data, self.membership(labels, data))
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
-        config = session.model.config
-        outputs = session.outputs(RowStore(rows), self.collator(session), lambda logits: self.graph(logits, config))
-        return self.assess(outputs, np.asarray(rows["labels"][:]), config)
+        return self.assess(*self.row_outputs(session, rows), session.model.config)
 
-    def predict(self, session: Session, texts: Sequence[str], where: Where, **options: Any) -> list[Prediction]:
+    def row_outputs(self, session: Session, rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
+        """Outputs and label of each row; the outputs of a row in windows are averaged."""
+        labels, owners = labels_and_owners(rows)
+        return averaged(self._outputs(session, RowStore(rows)), owners), labels
+
+    def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray | None:
+        """What a model that ignores the text would best answer, by the labels of train; None if that is not known."""
+        return None
+
+    def baseline_settings(self, labels: np.ndarray) -> dict[str, Any]:
+        """Fields of a model's configuration that `assess` reads, for such a model."""
+        return {}
+
+    def baseline(self, data: TextData) -> dict[str, dict[str, float]]:
+        assert data.train is not None
+        labels = labels_and_owners(data.train)[0]
+        answer = self.constant_output(labels, len(data.labels))
+        if answer is None:
+            return {}
+        config, found = PreTrainedConfig(id2label=dict(enumerate(data.labels))), {}
+        config.update(self.baseline_settings(labels))
+        for split in ("validation", "test"):
+            rows = data.split(split)
+            if rows is not None:
+                truth = labels_and_owners(rows)[0]
+                found[split] = self.assess(np.tile(answer, (len(truth), 1)), truth, config).metrics
+        return found
+
+    def predict(
+        self, session: Session, texts: Sequence[str | Sequence[str]], where: Where, **options: Any
+    ) -> list[Prediction]:
+        """A pair of texts is a sequence of two, or one text with a tab between them."""
+        single = [text if isinstance(text, str) else joined(text) for text in texts]
+        owners = None
+        if session.recipe.data.long == "window":
+            encoded, owners = encode_windows(session.tokenizer, single, session.max_length, where)
+        else:
+            encoded = session.encode(single, where)
+        outputs = averaged(self._outputs(session, RowStore({"input_ids": encoded.rows()})), owners)
         config = session.model.config
-        rows = RowStore({"input_ids": session.encode(texts, where).rows()})
-        outputs = session.outputs(rows, self.collator(session), lambda logits: self.graph(logits, config))
-        return [self.prediction(text, output, config) for text, output in zip(texts, outputs, strict=True)]
+        return [self.prediction(text, output, config) for text, output in zip(single, outputs, strict=True)]
+
+    def _outputs(self, session: Session, rows: RowStore) -> np.ndarray:
+        config = session.model.config
+        return session.outputs(rows, self.collator(session), lambda logits: self.graph(logits, config))

@@ -7,11 +7,16 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from ..config.recipe import Recipe
 from ..core.errors import UserError, nearest, quoted
+from ..data import TextData
 from ..data.registry import TASKS, task_of
 from ..runs.folder import load_errors
 from .base import Kind
+from .causal import Causal
 from .classification import Classification
+from .masked import Masked
+from .multilabel import MultiLabel
 from .regression import Regression
+from .tokens import Tokens
 from .translation import Translation
 
 KINDS: dict[str, Kind] = {}
@@ -26,6 +31,10 @@ def register(kind: Kind) -> None:
 register(Classification())
 register(Translation())
 register(Regression())
+register(Masked())
+register(Causal())
+register(MultiLabel())
+register(Tokens())
 
 
 def kind_of(recipe: Recipe) -> Kind:
@@ -73,6 +82,17 @@ def resolve(recipe: Recipe) -> Kind:
             f"{nearest(select, kind.metrics)}"
         )
     return kind
+
+
+def decide(kind: Kind, recipe: Recipe, data: TextData) -> list[str]:
+    """Fills in what is still open and follows from the data; returns the keys it set."""
+    decided = []
+    for key, value in kind.decide(recipe, data).items():
+        options, name = _setting(recipe, key)
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+            decided.append(key)
+    return decided
 
 
 def _setting(recipe: Recipe, key: str) -> tuple[Any, str]:

@@ -120,7 +120,10 @@ class Regression(EncoderKind):
         **{"mse": False, "mae": False, "r2": True, "pearson": True, "spearman": True},
         "loss": False,
     }
-    refused: ClassVar[Mapping[str, str]] = {"model.label_smoothing": "spreads over classes, which regression has not"}
+    refused: ClassVar[Mapping[str, str]] = {
+        "model.label_smoothing": "spreads over classes, which regression has not",
+        "training.class_weights": "weighs classes, which regression has not",
+    }
     graph_output = "value"
 
     def fits(self, config: PreTrainedConfig) -> bool:
@@ -136,7 +139,7 @@ class Regression(EncoderKind):
         model.config.update({"label_mean": float(labels.mean()), "label_scale": float(labels.std()) or 1.0})
         return model
 
-    def loss(self, recipe: Recipe) -> LossFunction:
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction:
         return squared_error
 
     def collator(self, session: Session) -> StandardisedCollator:
@@ -145,6 +148,12 @@ class Regression(EncoderKind):
 
     def graph(self, logits: Tensor, config: PreTrainedConfig) -> Tensor:
         return logits * config.label_scale + config.label_mean
+
+    def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray:
+        return labels.mean(keepdims=True)
+
+    def baseline_settings(self, labels: np.ndarray) -> dict[str, Any]:
+        return {"label_scale": float(labels.std()) or 1.0}
 
     def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> NumberScore:
         from scipy.stats import pearsonr, spearmanr

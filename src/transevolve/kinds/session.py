@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class Session:
         recipe: The settings it is, or was, trained with; their precision is used in scoring and prediction too.
         batch_tokens: Tokens of a batch, padding counted.
         truncated: How many texts were cut so far.
+        advance: Called with the number of rows that are done, for whoever shows progress.
     """
 
     model: PreTrainedModel
@@ -33,6 +34,7 @@ class Session:
     process: int = 0
     processes: int = 1
     truncated: int = 0
+    advance: Callable[[int], object] = field(default=lambda count: None)
 
     @property
     def max_length(self) -> int:
@@ -65,7 +67,7 @@ class Session:
         dealt = {"process": self.process, "processes": self.processes}
         for numbers in Batches(rows.lengths, tokens=self.batch_tokens, shuffle=False, **dealt):
             batch = collate([rows[number] for number in numbers])
-            yield numbers, {name: value.to(self.device) for name, value in batch.items()}
+            yield numbers, {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in batch.items()}
 
     def outputs(
         self, rows: RowStore, collate: Collator, read: Callable[[Tensor], Tensor] = lambda logits: logits
@@ -78,6 +80,7 @@ class Session:
                 values = read(self.model(**batch).logits.float()).cpu().numpy()
                 real = [place for place, number in enumerate(numbers) if number >= 0]
                 found.append(([numbers[place] for place in real], values[real]))
+                self.advance(len(real))
         shares = [pair for share in self.gather(found) for pair in share]
         outputs = np.zeros((len(rows), *shares[0][1].shape[1:]), dtype=np.float64)
         for numbers, values in shares:

@@ -1,14 +1,16 @@
 """From a recipe's model settings to a model of the system that they name."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
+import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ..config.recipe import ModelOptions
 from ..core.errors import UserError, suggestion
+from ..data.pair_tokenizers import is_paired, separator_id
 from ..models.build import build_marian, build_peer, build_transevolve
 from ..models.heads import MODELS, PEER
 from ..models.settings import PeerSettings
@@ -17,7 +19,8 @@ from ..peers import SYSTEMS
 OURS, MARIAN = "transevolve", "marian"
 TRANSLATES = "ForConditionalGeneration"
 LAYERS = {"num_blocks", "block_depth"}
-CHOICES = {"system", "variant", "size", "settings"}
+CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors", "start"}
+NOT_MARIANS = {"embedding_dropout", "initializer_range", "position_scale", "pooling", "drop_unseen"}
 
 
 def build_model(
@@ -29,24 +32,47 @@ def build_model(
     **facts: Any,
 ) -> PreTrainedModel:
     """A model with fresh weights under a head of `transevolve.models.heads`; `facts` are fields of its config."""
-    _require_head(options.system, head)
     tokens = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     facts |= {"vocab_size": len(tokenizer), "max_position_embeddings": max_length, **tokens}
+    if is_paired(tokenizer):
+        facts |= {"type_vocab_size": 2, "sep_token_id": separator_id(tokenizer)}
     if labels:
         facts["id2label"] = dict(enumerate(labels))
         facts["label2id"] = {label: number for number, label in enumerate(labels)}
+    return _build(head, options, facts)
+
+
+def check_model(head: str, options: ModelOptions) -> None:
+    """Refuses settings that no model can be built with. The model it tries has neither memory nor values."""
+    with torch.device("meta"):
+        _build(head, options, {})
+
+
+def possible_shape(options: ModelOptions) -> ModelOptions:
+    """Where the data decide on the width or the number of heads, and only the other is set: one that fits."""
+    width, heads = options.hidden_size, options.num_attention_heads
+    if options.size is not None or (width is None) == (heads is None):
+        return options
+    if width is None:
+        return replace(options, hidden_size=64 * heads)
+    return replace(options, num_attention_heads=1 if width % 64 else width // 64)
+
+
+def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTrainedModel:
+    _require_head(options.system, head)
+    size = options.size or "small"
     settings = {name: value for name, value in asdict(options).items() if value is not None and name not in CHOICES}
     try:
         if options.system == OURS:
             if options.settings is not None:
                 raise UserError("model.settings are of other systems: TransEvolve's are keys such as model.dropout")
-            return build_transevolve(head, options.variant or "fullFF-1", options.size, **{**facts, **settings})
+            return build_transevolve(head, options.variant or "fullFF-1", size, **{**facts, **settings})
         layers = settings.get("num_blocks", 1) * settings.get("block_depth", 6)
-        used = {name: settings[name] for name in _used(options.system) & settings.keys() - LAYERS}
+        used = {name: settings[name] for name in shared_settings(options.system) & settings.keys() - LAYERS}
         if options.system == MARIAN:
-            return build_marian(options.size, **facts, **used, num_hidden_layers=layers)
+            return build_marian(size, **facts, **used, num_hidden_layers=layers)
         more = {"num_hidden_layers": layers, "system_settings": options.settings}
-        return build_peer(head, options.system, options.size, **facts, **used, **more)
+        return build_peer(head, options.system, size, **facts, **used, **more)
     except (ValueError, StrictDataclassError) as error:
         raise UserError(f"model: {error.__cause__ or error}") from error
 
@@ -55,14 +81,18 @@ def unused(options: ModelOptions) -> list[str]:
     """The settings that are set and that the system does not have."""
     if options.system == OURS:
         return []
-    used = {"system", "size", *_used(options.system), *({"settings"} if options.system != MARIAN else ())}
+    used = {
+        *CHOICES - {"variant", "settings"},
+        *shared_settings(options.system),
+        *({"settings"} if options.system != MARIAN else ()),
+    }
     return [f"model.{name}" for name, value in asdict(options).items() if value is not None and name not in used]
 
 
-def _used(system: str) -> set[str]:
+def shared_settings(system: str) -> set[str]:
     """The settings that a system other than TransEvolve shares with it."""
     shared = {f.name for f in fields(PeerSettings)} | LAYERS
-    return shared - {"embedding_dropout"} if system == MARIAN else shared
+    return shared - NOT_MARIANS if system == MARIAN else shared
 
 
 def _require_head(system: str, head: str) -> None:

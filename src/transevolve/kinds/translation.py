@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig
 
+from ..config.learning import PLAIN, small_range
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import write_atomically
@@ -17,6 +18,8 @@ from ..data import DataOptions, TextData
 from ..data.batching import IGNORED, Batches, Collator, RowStore, padded
 from ..decoding import BeamOptions, beam_search
 from ..models.loss import smoothed_cross_entropy
+from ..models.settings import size_settings
+from .bag_start import require_no_bag
 from .base import Kind, LossFunction, Prediction, Score, Table, Where
 from .session import Session
 from .systems import OURS, TRANSLATES
@@ -53,6 +56,10 @@ class TranslationPrediction(Prediction):
         """`n_best` lines, empty where there are fewer translations."""
         lines = [" ".join(translated.text.splitlines()) for translated in self.translations]
         return "\n".join([*lines, *[""] * (self.n_best - len(lines))])
+
+    def row(self) -> dict[str, Any]:
+        best = self.translations[0]
+        return {"text": self.text, "translation": best.text, "score": best.score}
 
     def as_dict(self) -> dict[str, Any]:
         listed = [{"text": translated.text, "score": translated.score} for translated in self.translations]
@@ -118,7 +125,7 @@ class Translation(Kind):
     def fits(self, config: PreTrainedConfig) -> bool:
         return bool(config.is_encoder_decoder)
 
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
+    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
         source, reference = files.get("source"), files.get("reference")
         if (source is None) != (reference is None):
             raise UserError("--source and --reference belong together: give both, or neither for a split of the data")
@@ -127,13 +134,32 @@ class Translation(Kind):
         kept = DataOptions(task="translation", max_length=trained.max_length)
         return Path(source).name, replace(kept, test_source=source, test_target=reference)
 
+    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
+        super().check(recipe, data)
+        beams = max(recipe.training.beams, recipe.training.eval_beams)
+        vocabulary = recipe.data.vocab_size if data is None else len(data.tokenizer)
+        if vocabulary is not None and 2 * beams > vocabulary:
+            raise UserError(f"{beams} beams need a vocabulary of twice as many tokens, which has {vocabulary}")
+
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        """A named variant is the paper's, its start included; otherwise matrices start small, as Marian's do."""
+        model = recipe.model
+        require_no_bag(recipe, self.noun)
+        start = model.initialization or ("small" if model.variant is None else "authors")
+        found = {**PLAIN, "model.initialization": start}
+        if start == "small":
+            found["model.initializer_range"] = small_range(
+                model.hidden_size or size_settings(model.size or "small")["hidden_size"]
+            )
+        return found
+
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         limit, rows = recipe.training.eval_sentences, 0 if data.validation is None else len(data.validation)
         if not 0 < limit < rows:
             return []
         return [f"validation in training decodes {limit:,} of {rows:,} sentences (training.eval_sentences)"]
 
-    def loss(self, recipe: Recipe) -> LossFunction | None:
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
         """The paper's loss for models that would compute another; TransEvolve's is the paper's."""
         if recipe.model.system == OURS:
             return None
@@ -211,6 +237,7 @@ def translate_ids(
     found: list[list[Translated]] = [[Translated("", 0.0)] for _ in sources]
     special = len(tokenizer("")["input_ids"])
     filled = [number for number, ids in enumerate(sources) if len(ids) > special]
+    session.advance(len(sources) - len(filled))
     with session.inference():
         for batch in Batches([len(sources[i]) for i in filled], tokens=max(batch_tokens, 1), shuffle=False):
             ids, mask = padded([sources[filled[i]] for i in batch], session.pad)
@@ -219,6 +246,7 @@ def translate_ids(
                 texts = tokenizer.batch_decode([h.ids for h in hypotheses], skip_special_tokens=True)
                 pairs = zip(texts, hypotheses, strict=True)
                 found[filled[place]] = [Translated(text, hypothesis.score) for text, hypothesis in pairs]
+            session.advance(len(batch))
     return found
 
 

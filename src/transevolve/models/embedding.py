@@ -1,6 +1,7 @@
 """Token embeddings, N(0, 1/d) times sqrt(d), plus sinusoidal positions computed for any length."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -20,20 +21,71 @@ def sinusoidal_positions(
     return torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype)
 
 
-class TokenEmbedding(nn.Embedding):
-    """Embeddings scaled to unit variance; in training, some of their entries dropped."""
+class Segments(nn.Embedding):
+    """A vector for each part of a text that separators divide, added to the tokens of the part."""
 
-    def __init__(self, vocab_size: int, hidden_size: int, dropout: float):
-        super().__init__(vocab_size, hidden_size)
-        self.dropout = Dropout(dropout)
+    def __init__(self, count: int, hidden_size: int, separator: int):
+        super().__init__(count, hidden_size)
+        self.separator = separator
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
 
     def forward(self, input: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
-        return self.dropout(super().forward(input) * math.sqrt(self.embedding_dim))
+        """A separator belongs to the part that it ends."""
+        ends = (input == self.separator).long()
+        return super().forward((ends.cumsum(1) - ends).clamp(max=self.num_embeddings - 1))
 
 
-def add_positions(x: Float[Tensor, "batch n d"], start: int = 0) -> Float[Tensor, "batch n d"]:
-    positions = torch.arange(start, start + x.shape[1], device=x.device)
-    return x + sinusoidal_positions(positions, x.shape[2], x.dtype)
+class TokenEmbedding(nn.Embedding):
+    """Embeddings scaled to unit variance; in training, some of their entries dropped.
+
+    `seen`, if there is one, marks the tokens of the training texts; the others count as padding.
+    """
+
+    seen: Tensor | None
+    segments: Segments | None
+
+    def __init__(
+        self,
+        vocab_size: int,
+        hidden_size: int,
+        dropout: float = 0.0,
+        position_scale: float = 1.0,
+        drop_unseen: bool = False,
+    ):
+        super().__init__(vocab_size, hidden_size)
+        self.dropout = Dropout(dropout)
+        self.segments = None
+        self.position_scale = position_scale
+        self.register_buffer("seen", torch.ones(vocab_size, dtype=torch.bool) if drop_unseen else None)
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
+
+    def forward(self, input: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
+        x = super().forward(input)
+        if self.segments is not None:
+            x = x + self.segments(input)
+        return self.dropout(x * math.sqrt(self.embedding_dim))
+
+    def add_segments(self, count: int, separator: int | None) -> None:
+        if count > 1:
+            if separator is None:
+                raise ValueError(f"type_vocab_size={count} needs sep_token_id, the token that ends a segment")
+            self.segments = Segments(count, self.embedding_dim, separator)
+
+
+def add_positions(
+    x: Float[Tensor, "batch n d"], positions: Int[Tensor, "*batch n"], scale: float = 1.0
+) -> Float[Tensor, "batch n d"]:
+    waves = sinusoidal_positions(positions, x.shape[2], x.dtype)
+    return x + (waves if scale == 1.0 else waves * scale)
+
+
+def token_embedding(config: Any) -> TokenEmbedding:
+    """The embedding that a model's configuration describes."""
+    shape = (config.vocab_size, config.hidden_size)
+    embedding = TokenEmbedding(*shape, config.embedding_dropout, config.position_scale, config.drop_unseen)
+    embedding.add_segments(config.type_vocab_size, config.sep_token_id)
+    return embedding

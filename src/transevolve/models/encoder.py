@@ -15,8 +15,9 @@ from ..evolution.stack import EvolvedEncoder
 from .base import TextModel, as_tuple, reset_norm
 from .cache import TransEvolveCache
 from .config import TransEvolveConfig
-from .embedding import TokenEmbedding
-from .inputs import embed, padding_mask
+from .embedding import Segments, TokenEmbedding, token_embedding
+from .inputs import embed, ignored_tokens, padding_mask
+from .pooling import PoolingHead
 
 
 class TransEvolvePreTrainedModel(TextModel):
@@ -46,11 +47,13 @@ class TransEvolvePreTrainedModel(TextModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (EvolvedAttention, GlorotLinear, RotationLinear, TokenEmbedding)):
+        if isinstance(module, (EvolvedAttention, GlorotLinear, RotationLinear, TokenEmbedding, Segments)):
             module.reset_parameters()
             if self.config.initializer_range is not None:
                 for weight in learned_matrices(module):
                     nn.init.normal_(weight, std=self.config.initializer_range)
+        if isinstance(module, PoolingHead):
+            module.reset_parameters()
         reset_norm(module)
         self.init_output(module)
 
@@ -68,7 +71,7 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
         config = self.config
-        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
+        self.embedding = token_embedding(config)
         self.encoder = EvolvedEncoder.from_options(BlockOptions.of(config, config.block_depth), config.num_blocks)
         self.post_init()
 
@@ -92,7 +95,7 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
         start, streams = (0, None) if past_key_values is None else (past_key_values.length, past_key_values.streams)
         x = embed(self.embedding, input_ids, inputs_embeds, start, position_ids=position_ids)
         mask = padding_mask(attention_mask, (x.shape[0], start + x.shape[1]))
-        mask = None if mask is None else mask[:, start:]
+        mask = ignored_tokens(self.embedding, input_ids, None if mask is None else mask[:, start:])
         y = self.encoder(x, mask, causal=self.config.is_decoder, trace=trace, streams=streams)
         if trace is not None:
             trace.enter(y)

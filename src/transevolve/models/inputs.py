@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .embedding import TokenEmbedding, add_positions, sinusoidal_positions
+from .embedding import TokenEmbedding, add_positions
 
 
 def checked_ids(input_ids: Tensor, vocab_size: int, name: str = "input_ids") -> Tensor:
@@ -54,9 +54,18 @@ def embed(
     if inputs_embeds.shape[1] == 0:
         raise ValueError(f"{prefix}input is empty: a sequence needs at least one token")
     if position_ids is None:
-        return add_positions(inputs_embeds, start)
-    positions = checked_positions(position_ids, (inputs_embeds.shape[0], inputs_embeds.shape[1]), prefix)
-    return inputs_embeds + sinusoidal_positions(positions, inputs_embeds.shape[2], inputs_embeds.dtype)
+        positions = torch.arange(start, start + inputs_embeds.shape[1], device=inputs_embeds.device)
+    else:
+        positions = checked_positions(position_ids, (inputs_embeds.shape[0], inputs_embeds.shape[1]), prefix)
+    return add_positions(inputs_embeds, positions, embedding.position_scale)
+
+
+def ignored_tokens(embedding: TokenEmbedding, input_ids: Tensor | None, padding: Tensor | None) -> Tensor | None:
+    """True at padding, and at tokens that the embedding has not seen in training."""
+    if embedding.seen is None or input_ids is None:
+        return padding
+    unseen = ~embedding.seen[input_ids]
+    return unseen if padding is None else padding | unseen
 
 
 def checked_positions(position_ids: Tensor, shape: tuple[int, int], prefix: str = "") -> Tensor:

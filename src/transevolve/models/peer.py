@@ -11,11 +11,14 @@ from ..evolution.feedforward import GlorotLinear
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
 from .base import TextModel, as_tuple, reset_norm
-from .embedding import TokenEmbedding
-from .heads.classification import PoolingHead, SequenceClassification
+from .embedding import Segments, TokenEmbedding, token_embedding
+from .encoder import learned_matrices
+from .heads.classification import SequenceClassification
 from .heads.masked import MaskedLanguageModel
-from .inputs import embed, padding_mask
+from .heads.tokens import TokenClassification
+from .inputs import embed, ignored_tokens, padding_mask
 from .peer_config import PeerConfig
+from .pooling import PoolingHead, pooling_head
 
 
 class PeerPreTrainedModel(TextModel):
@@ -28,14 +31,19 @@ class PeerPreTrainedModel(TextModel):
     def __init__(self, config: PeerConfig):
         config.validate()
         super().__init__(config)
-        self.embedding = TokenEmbedding(config.vocab_size, config.hidden_size, config.embedding_dropout)
+        self.embedding = token_embedding(config)
         self.encoder = PeerEncoder.from_settings(
             config.system, config, config.num_hidden_layers, config.max_position_embeddings, config.system_settings
         )
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding)):
+        if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding, Segments)):
+            module.reset_parameters()
+            if self.config.initializer_range is not None:
+                for weight in learned_matrices(module):
+                    nn.init.normal_(weight, std=self.config.initializer_range)
+        if isinstance(module, PoolingHead):
             module.reset_parameters()
         reset_norm(module)
         self.init_output(module)
@@ -48,7 +56,8 @@ class PeerPreTrainedModel(TextModel):
                 f"system {self.config.system!r} shows no attentions: not every system has a matrix of them"
             )
         x = embed(self.embedding, input_ids, inputs_embeds, position_ids=position_ids)
-        y = self.encoder(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])), trace=trace)
+        padding = padding_mask(attention_mask, (x.shape[0], x.shape[1]))
+        y = self.encoder(x, ignored_tokens(self.embedding, input_ids, padding), trace=trace)
         if trace is not None:
             trace.enter(y)
         states: Any = as_tuple(trace and trace.hidden_states)
@@ -82,7 +91,14 @@ class PeerModel(PeerPreTrainedModel):
 class PeerForSequenceClassification(SequenceClassification, PeerPreTrainedModel):
     def __init__(self, config: PeerConfig):
         super().__init__(config)
-        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.resolved_eps)
+        self.head = pooling_head(config)
+        self.post_init()
+
+
+class PeerForTokenClassification(TokenClassification, PeerPreTrainedModel):
+    def __init__(self, config: PeerConfig):
+        super().__init__(config)
+        self.head = GlorotLinear(config.hidden_size, config.num_labels or 1)
         self.post_init()
 
 

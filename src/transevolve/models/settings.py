@@ -5,7 +5,7 @@ Imports neither torch nor transformers. `dataclasses.fields(ModelSettings)` list
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ..core.errors import suggestion
 from ..core.settings import Range, setting
@@ -30,7 +30,19 @@ class TextSettings:
 
     vocab_size: int = setting(30522, "Tokens in the vocabulary.", Range(1, 2**24))
     max_position_embeddings: int = setting(512, "Length that tokenizers truncate to.", Range(1, 2**24))
+    type_vocab_size: int = setting(1, "Segments of a text with a vector each: 2 for pairs of texts.", Range(1, 2**16))
+    sep_token_id: int | None = setting(None, "Token that ends a segment.", Range(0, 2**24))
     embedding_dropout: float = setting(0.0, "Dropout on the embedded tokens.", SHARE)
+    position_scale: float = setting(1.0, "Size of the positions that are added to the embedded tokens.", Range(0, 1e3))
+    pooling: Literal["mean", "weighted"] = setting(
+        "mean", "A text is the mean of its tokens, or their mean weighted by exp(w[token]), w learned."
+    )
+    drop_unseen: bool = setting(False, "Leave out tokens that no training text has.")
+    initializer_range: float | None = setting(
+        None,
+        "Standard deviation of every learned matrix at the start; by default the authors'.",
+        Range(0, 1e6, above=True),
+    )
     label_smoothing: float = setting(0.0, "Probability that the target spreads over the other classes.", SHARE)
     tie_word_embeddings: bool = setting(True, "One matrix for token embeddings and output logits.")
 
@@ -43,11 +55,6 @@ class ModelSettings(EvolutionSettings, TextSettings):
     block_depth: int = setting(6, "Depths per block.", DEPTH)
     decoder_num_blocks: int | None = setting(None, "Blocks of the decoder; by default num_blocks.", DEPTH)
     decoder_block_depth: int | None = setting(None, "Depths per decoder block; by default block_depth.", DEPTH)
-    initializer_range: float | None = setting(
-        None,
-        "Standard deviation of every learned matrix at the start; by default the authors'.",
-        Range(0, 1e6, above=True),
-    )
 
 
 @dataclass(kw_only=True)

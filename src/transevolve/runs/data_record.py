@@ -16,11 +16,12 @@ from .names import DATA
 
 @dataclass(frozen=True)
 class DataRecord:
-    """Which data, and how they were prepared.
+    """Which data, how they were prepared, and what a run's recipe does not say.
 
     Args:
         directory: What relative paths of the recipe are relative to.
         files: The sha256 of each file.
+        filled: Keys of the recipe that were not set, and have the values that were used.
         lines: The number of lines of each file.
         prepared: The name of the prepared data in the cache, which is their fingerprint.
         tokenizer: The sha256 of the tokenizer.
@@ -28,16 +29,18 @@ class DataRecord:
 
     directory: str
     files: dict[str, str]
+    filled: list[str] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     prepared: str | None = None
     tokenizer: str | None = None
 
     @classmethod
-    def of(cls, options: DataOptions, data: TextData) -> "DataRecord":
+    def of(cls, options: DataOptions, data: TextData, filled: list[str]) -> "DataRecord":
         found = contents(options)
         return cls(
             os.getcwd(),
             {name: content.sha256 for name, content in found.items()},
+            filled,
             {name: content.lines for name, content in found.items() if content.lines is not None},
             None if data.folder is None else data.folder.name,
             data.tokenizer_sha256,

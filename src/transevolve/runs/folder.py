@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from ..config.files import load_recipe
@@ -13,7 +14,8 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import copy_atomically
 from ..core.json_files import read_json
-from .names import CONFIG, NOT_MODEL, RECIPE, TOKENIZER, WEIGHTS_INDEX
+from ..models.int8 import float_weights, restore
+from .names import CONFIG, INT8_WEIGHTS, NOT_MODEL, RECIPE, TOKENIZER, WEIGHTS_INDEX
 from .storage import check_manifest, write_manifest
 
 
@@ -56,14 +58,27 @@ def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
         raise UserError(f"{folder} does not load: {reason}{hint}") from error
 
 
-def load_model(folder: Path, auto_class: Any) -> PreTrainedModel:
-    """The model of a run or a checkpoint that has been checked, in evaluation mode."""
+def load_model(folder: Path, auto_class: Any, keep_int8: bool = True) -> PreTrainedModel:
+    """The model of a run or a checkpoint that has been checked, in evaluation mode; an int8 one as it is, or else in
+    float32."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     check_weights_index(folder)
     with load_errors(folder):
+        if (folder / INT8_WEIGHTS).is_file():
+            return _load_int8(folder, auto_class, keep_int8)
         model = auto_class.from_pretrained(folder, trust_remote_code=False, use_safetensors=True)
     return model.eval()
+
+
+def _load_int8(folder: Path, auto_class: Any, keep_int8: bool) -> PreTrainedModel:
+    stored = load_file(folder / INT8_WEIGHTS)
+    model = auto_class.from_config(AutoConfig.from_pretrained(folder, trust_remote_code=False))
+    missing, unknown = model.load_state_dict(float_weights(stored), strict=False)
+    wrong = [*(name for name in missing if name not in model.all_tied_weights_keys), *unknown]
+    if wrong:
+        raise UserError(f"{folder / INT8_WEIGHTS} is of another model: {wrong[0]} is missing or unknown")
+    return (restore(model, stored) if keep_int8 else model).eval()
 
 
 def check_weights_index(folder: Path) -> None:

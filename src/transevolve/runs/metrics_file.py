@@ -3,11 +3,23 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from ..core.files import append_line, write_atomically
+from ..core.json_files import read_json_lines
 from ..core.messages import say
 from .names import METRICS
+
+
+def _complete(row: dict[str, int | float]) -> dict[str, int | float]:
+    if not row.keys() >= {"step", "epoch", "seconds"}:
+        raise ValueError("a measurement has its step, epoch and seconds")
+    return row
+
+
+Row: Any = Annotated[dict[str, int | float], AfterValidator(_complete)]
 
 
 class MetricsFile:
@@ -19,14 +31,10 @@ class MetricsFile:
     def rows(self) -> list[dict[str, Any]]:
         """Every measurement that can be read. A damaged line is skipped with a warning; a killed run may leave a
         part of a last line, which is not worth one."""
-        if not self.path.is_file():
-            return []
-        lines = self.path.read_bytes().splitlines()
-        rows = [_row(line) for line in lines]
-        damaged = [number for number, row in enumerate(rows, start=1) if row is None and number < len(rows)]
+        found, damaged = read_json_lines(self.path, Row)
         if damaged:
             say(f"warning: {self.path}: damaged and skipped: line {', '.join(map(str, damaged))}")
-        return [row for row in rows if row is not None]
+        return found
 
     def forget_after(self, step: int) -> None:
         """Drops what a killed run measured after the checkpoint that is resumed."""
@@ -36,12 +44,3 @@ class MetricsFile:
 
     def append(self, row: dict[str, Any]) -> None:
         append_line(self.path, json.dumps(row))
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-        [float(row[name]) for name in ("step", "epoch", "seconds")]
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return None
-    return row

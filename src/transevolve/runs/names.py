@@ -6,10 +6,13 @@ DATA = "data.json"
 METRICS = "metrics.jsonl"
 CURVES = "curves.png"
 CHECKPOINTS = "checkpoints"
+REFIT = "refit"
+SELF_TRAINING = "self-training"
 TENSORBOARD = "tensorboard"
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+INT8_WEIGHTS = "int8.safetensors"
 WEIGHTS_INDEX = "model.safetensors.index.json"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 

@@ -1,6 +1,6 @@
 """The result of a training, with everything a reader needs to judge it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +8,9 @@ import torch
 from transformers import PreTrainedModel
 
 from ..config.recipe import Recipe
+from ..core.environment import allocator, openmp
 from ..core.json_files import read_json
-from ..core.machine import commit, device_name, load_average, versions
+from ..core.machine import commit, cpu_flags, device_name, load_average, versions
 from ..data import TextData, task_of
 
 
@@ -19,7 +20,11 @@ class Result:
 
     Args:
         epochs: Validation metrics each time they were taken, with step, epoch and seconds trained.
+        baseline: By split, the metrics of the best answer that ignores the texts.
         selected_on: The split that chose the model; `test` was scored once, afterwards.
+        yardstick: What a bag of words makes of the same rows.
+        refit: Whether the model was trained a second time, on the rows of validation too; `validation` is the score
+            of the first.
     """
 
     task: str
@@ -39,6 +44,11 @@ class Result:
     command: str
     machine: dict[str, str]
     data: dict[str, Any]
+    baseline: dict[str, dict[str, float]] = field(default_factory=dict)
+    yardstick: dict[str, Any] | None = None
+    refit: bool = False
+    start: str | None = None
+    self_training: dict[str, Any] | None = None
 
     @classmethod
     def gather(
@@ -52,6 +62,9 @@ class Result:
         validation: dict[str, float],
         test: dict[str, float] | None,
         machine: dict[str, str],
+        refit_seconds: float | None = None,
+        yardstick: dict[str, Any] | None = None,
+        baseline: dict[str, dict[str, float]] | None = None,
     ) -> "Result":
         evaluations = [
             {key.removeprefix("eval_"): value for key, value in row.items()}
@@ -73,13 +86,17 @@ class Result:
             selected_on=data.report.selection,
             validation=validation,
             test=test,
-            seconds=last["seconds"],
+            seconds=last["seconds"] + (refit_seconds or 0.0),
             seconds_per_epoch=last["seconds"] / max(last["epoch"], 1e-9),
             tokens_per_second=sorted(rates)[len(rates) // 2] if rates else 0.0,
             seed=recipe.training.seed,
             command=command,
             machine=machine,
             data=data.report.as_dict(),
+            yardstick=yardstick,
+            refit=refit_seconds is not None,
+            start=recipe.model.start,
+            baseline=baseline or {},
         )
 
 
@@ -92,7 +109,10 @@ def machine_facts(device: torch.device) -> dict[str, str]:
     """What a number depends on besides its settings, as it is when training starts."""
     return {
         "device": device_name(str(device)),
+        "cpu flags": cpu_flags(),
         "threads": str(torch.get_num_threads()),
+        "OpenMP": openmp(),
+        "allocator": allocator(),
         "load": f"{load_average():.2f}",
         **versions(),
         "commit": commit() or "not a checkout",
@@ -110,17 +130,21 @@ def describe(recipe: Recipe) -> str:
 def result_rows(result: Result) -> list[list[str]]:
     """The summary, as cells of a table."""
     rows = [
-        ["system", result.system],
+        ["system", result.system if result.start is None else f"{result.system}, started from {result.start}"],
         ["parameters", f"{result.parameters:,} ({result.parameters_without_embedding:,} without the embedding)"],
         ["selected", f"step {result.best_step:,}, by {result.selected_by} on {result.selected_on}"],
-        ["validation", _numbers(result.validation)],
+        ["validation", numbers(result.validation)],
     ]
+    if result.refit:
+        rows.append(["trained again", "on all rows, those of validation too; test is the score of this model"])
     if result.test is not None:
-        rows.append(["test", _numbers(result.test)])
+        rows.append(["test", numbers(result.test)])
+    for split, metrics in result.baseline.items():
+        rows.append([f"baseline, {split}", numbers(metrics)])
     rows.append(["time", f"{result.seconds:,.0f} s, {result.seconds_per_epoch:,.0f} s per epoch"])
     rows.append(["speed", f"{result.tokens_per_second:,.0f} tokens/s"])
     return rows
 
 
-def _numbers(metrics: dict[str, float]) -> str:
+def numbers(metrics: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())

@@ -45,7 +45,7 @@ def check_manifest(folder: Path) -> list[str]:
         raise DamagedFolder(f"{path} is damaged: it names no model")
     for name, expected in named.items():
         file = folder / name
-        if not file.resolve().is_relative_to(folder.resolve()):
+        if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):  # a link may lead to itself
             raise DamagedFolder(f"{path} names {name!r}, which is outside its folder")
         if not file.is_file():
             raise DamagedFolder(f"{file} is missing: the folder is damaged")

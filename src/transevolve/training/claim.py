@@ -1,21 +1,22 @@
 """Whether a folder may be trained in: it is new, it holds the same training, or what it holds cannot be resumed."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from ..config.files import dotted
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..kinds.registry import resolve
-from ..runs.data_record import data_changes, require_same_data
+from ..runs.data_record import DataRecord, data_changes, require_same_data
 from ..runs.folder import load_run_recipe
 from ..runs.lock import holds_anything
-from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, RESULTS, TENSORBOARD
+from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
 from ..runs.storage import checkpoints
 
 # Settings that change no weights.
 INCONSEQUENTIAL = {"output", "data.cache", "training.keep", "training.log_steps", "training.workers"}
 INCONSEQUENTIAL |= {"training.tensorboard"}
-# Settings that a run's recipe has as they were recognised in the data.
+# Settings that the recipe of any run, also of version 0.1, has as they were recognised in the data.
 RECOGNISED = {"data.text", "data.label"}
 CHANGED_DATA = "restore the file to resume, or train again into another --output"
 
@@ -25,7 +26,7 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
 
     `ours` is whether a training has locked the folder before; if not, its `recipe.yaml` is not ours to replace.
     """
-    for name in (CHECKPOINTS, TENSORBOARD):
+    for name in (CHECKPOINTS, REFIT, SELF_TRAINING, TENSORBOARD):
         if (folder / name).is_symlink():
             raise UserError(f"{folder / name} is a symbolic link, which a run folder must not have: remove it")
     if not (folder / RECIPE).is_file():
@@ -36,7 +37,8 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
         return
     before = load_run_recipe(folder)
     resolve(before)
-    changed = differences(before, recipe)
+    record = DataRecord.read(folder)
+    changed = differences(before, recipe, {*RECOGNISED, *(record.filled if record else dotted(recipe))})
     if changed:
         raise UserError(
             f"{folder} holds another training ({changed[0]}): choose another --output, or remove the folder"
@@ -57,9 +59,9 @@ def require_unchanged(folder: Path, recipe: Recipe) -> None:
         )
 
 
-def differences(before: Recipe, now: Recipe) -> list[str]:
-    """The settings that differ and matter, as "key was value, is value"."""
+def differences(before: Recipe, now: Recipe, filled: Collection[str]) -> list[str]:
+    """The settings that differ and matter, as "key was value, is value"; those filled in then need not be set now."""
     old, new = dotted(before), dotted(now)
-    free = INCONSEQUENTIAL | {key for key in RECOGNISED if new[key] is None}
+    free = INCONSEQUENTIAL | {key for key in filled if new.get(key) is None}
     changed = [key for key in new if key not in free and old[key] != new[key]]
     return [f"{key} was {old[key]}, is {new[key]}" for key in changed]

@@ -10,9 +10,10 @@ from transformers import TrainingArguments
 from transformers.utils import logging
 
 from ..config.recipe import TrainingOptions
+from ..core.devices import default_device
 from ..core.errors import UserError, suggestion
 from ..core.json_files import read_json
-from ..core.machine import default_device
+from ..core.peak_memory import parse_bytes
 from ..core.settings import check_ranges
 from .optimizer import OPTIMIZERS, PAPER, SCHEDULES
 
@@ -37,6 +38,11 @@ def check_training(options: TrainingOptions) -> None:
         raise UserError(f"the paper's schedule needs training.warmup in steps, such as 1000, not {options.warmup}")
     if options.memory is not None and options.accumulation is not None:
         raise UserError("training.memory finds the accumulation: remove training.accumulation")
+    if options.memory is not None:
+        try:
+            parse_bytes(options.memory)
+        except ValueError as error:
+            raise UserError(f"training.{error}") from None
     if options.deepspeed is not None:
         if not Path(options.deepspeed).is_file():
             raise UserError(f"training.deepspeed: no file {options.deepspeed!r}")
@@ -52,9 +58,15 @@ def check_packages(options: TrainingOptions) -> None:
 
 
 def training_arguments(
-    options: TrainingOptions, folder: Path, parts: int, metric: str, higher_is_better: bool, wrapped: list[str]
+    options: TrainingOptions,
+    folder: Path,
+    parts: int,
+    metric: str,
+    higher_is_better: bool,
+    wrapped: list[str],
+    validates: bool = True,
 ) -> TrainingArguments:
-    """`metric` selects the model; `wrapped` are the modules that FSDP shards one by one.
+    """`metric` selects the model, if it `validates`; `wrapped` are the modules that FSDP shards one by one.
 
     Without a setting of its own in the DeepSpeed file, accelerate would clip at 1.0: training.clip decides instead.
     """
@@ -63,7 +75,7 @@ def training_arguments(
     on_cpu = default_device().type == "cpu"
     settings: dict[str, Any] = {
         "output_dir": str(folder),
-        "num_train_epochs": options.epochs,
+        "num_train_epochs": options.epochs or 1.0,
         "max_steps": options.max_steps or -1,
         "gradient_accumulation_steps": parts,
         "learning_rate": 1.0,
@@ -72,7 +84,7 @@ def training_arguments(
         "torch_compile": options.compile,
         "gradient_checkpointing": options.gradient_checkpointing,
         "seed": options.seed,
-        "eval_strategy": "steps" if options.eval_steps else "epoch",
+        "eval_strategy": "no" if not validates else "steps" if options.eval_steps else "epoch",
         "eval_steps": options.eval_steps or None,
         "save_strategy": "steps" if options.save_steps else "epoch",
         "save_steps": options.save_steps or 500,

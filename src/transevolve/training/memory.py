@@ -6,22 +6,30 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedConfig
+from torch import Tensor
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+)
 
+from ..core.devices import default_device
 from ..core.errors import UserError
-from ..core.machine import default_device
 from ..core.peak_memory import ALLOCATOR, parse_bytes, peak_memory
 from ..data.batching import Batches
+
+MASKED = 0.15
 
 
 def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int:
     """Parts of the largest batch such that a step adds at most `budget` to the memory of the model."""
-    try:
-        allowed = parse_bytes(budget)
-    except ValueError as error:
-        raise UserError(f"training.{error}") from None
+    allowed = parse_bytes(budget)
     rows, length = batches.largest()
     rows = -(-rows // batches.processes)
     parts = 1
@@ -57,19 +65,40 @@ def measured(config: PreTrainedConfig, rows: int, length: int) -> int:
     return int(json.loads(done.stdout.splitlines()[-1]))
 
 
+def auto_class(config: PreTrainedConfig) -> Any:
+    """The Auto class of the model that `config.architectures` names."""
+    heads = {"ForMaskedLM": AutoModelForMaskedLM, "ForCausalLM": AutoModelForCausalLM}
+    for head, found in heads.items():
+        if has_head(config, head):
+            return found
+    return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForSequenceClassification
+
+
+def targets(config: PreTrainedConfig, ids: Tensor) -> dict[str, Any]:
+    """What a training step passes to the model besides tokens."""
+    if has_head(config, "ForMaskedLM"):
+        return {
+            "labels": ids.masked_fill(torch.rand(ids.shape, device=ids.device) > MASKED, -100),
+            "labelled_only": True,
+        }
+    if config.is_encoder_decoder or has_head(config, "ForCausalLM"):
+        return {"labels": ids}
+    return {"labels": torch.zeros(len(ids), dtype=torch.long, device=ids.device)}
+
+
+def has_head(config: PreTrainedConfig, head: str) -> bool:
+    return any(name.endswith(head) for name in config.architectures or ())
+
+
 def main(folder: str, rows: int, length: int) -> None:
     """Prints how many bytes a training step of that shape adds to the model."""
-    from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
-
     device = str(default_device())
     config = AutoConfig.from_pretrained(Path(folder))
-    kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForSequenceClassification
-    model = kind.from_config(config).to(device).train()
+    model = auto_class(config).from_config(config).to(device).train()
     for shape in ((1, 8), (rows, length)):
         ids = torch.randint(0, config.vocab_size, shape, device=device)
-        labels = ids if config.is_encoder_decoder else torch.zeros(shape[0], dtype=torch.long, device=device)
         with peak_memory(device) as read:
-            model(input_ids=ids, labels=labels).loss.backward()
+            model(input_ids=ids, **targets(config, ids)).loss.backward()
         count, _ = read()
     print(json.dumps(count))
 

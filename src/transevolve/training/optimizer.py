@@ -1,12 +1,15 @@
 """Optimizers and learning-rate schedules. A new one is a function and an entry in `OPTIMIZERS` or `SCHEDULES`."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import torch
+from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from ..config.learning import PLAIN
 from ..config.recipe import TrainingOptions
+from .parameter_groups import parameter_groups
 
 
 def paper_learning_rate(step: int, lr_max: float, hidden_size: int, warmup: float) -> float:
@@ -38,28 +41,28 @@ def learning_rate(step: int, total: int, hidden_size: int, options: TrainingOpti
     warmup = warmup_steps(options, total)
     if options.schedule == PAPER:
         return paper_learning_rate(step, options.lr_max, hidden_size, warmup)
+    peak = PLAIN["training.learning_rate"] if options.learning_rate is None else options.learning_rate
     if step < warmup:
-        return options.learning_rate * step / warmup
+        return peak * step / warmup
     left = min(1.0, max(0.0, (total - step + 1) / max(total - warmup + 1, 1)))
-    return options.learning_rate * SCHEDULES[options.schedule](left)
+    return peak * SCHEDULES[options.schedule](left)
 
 
 def _adamw(groups: list[dict], options: TrainingOptions) -> torch.optim.Optimizer:
     beta2 = 0.999 if options.beta2 is None else options.beta2
     eps = 1e-8 if options.eps is None else options.eps
-    return torch.optim.AdamW(groups, lr=1.0, betas=(options.beta1, beta2), eps=eps)
+    fused = None if options.fsdp or options.deepspeed else True
+    return torch.optim.AdamW(groups, lr=1.0, betas=(options.beta1, beta2), eps=eps, fused=fused)
 
 
 OPTIMIZERS: dict[str, Callable[[list[dict], TrainingOptions], torch.optim.Optimizer]] = {"adamw": _adamw}
 
 
-def build_optimizer(parameters: Iterable[torch.nn.Parameter], options: TrainingOptions) -> torch.optim.Optimizer:
-    """The optimizer at rate 1, which `build_schedule` scales; weight decay is for matrices alone."""
-    trained = [p for p in parameters if p.requires_grad]
-    groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": options.weight_decay},
-        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+def build_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.Optimizer:
+    """The optimizer at rates of 1 or a share of it, which `build_schedule` scales."""
+    rates = {"encoder": options.encoder_rate, "embedding": options.embedding_rate}
+    rates = {kind: rate for kind, rate in rates.items() if rate is not None}
+    groups = parameter_groups(model.named_parameters(), options.weight_decay or 0.0, rates)
     return OPTIMIZERS[options.optimizer](groups, options)
 
 

@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 
 import torch
 from accelerate import PartialState
+from accelerate.state import AcceleratorState
 from accelerate.utils import broadcast_object_list
 
+from ..core.devices import default_device
 from ..core.errors import UserError
-from ..core.machine import default_device
 
 T = TypeVar("T")
 
@@ -20,7 +21,11 @@ def join_processes() -> PartialState:
     The group's threads must not outlive the interpreter: C++ aborts the process if they do.
     """
     atexit.unregister(leave_processes)
-    state = PartialState(cpu=default_device().type == "cpu")
+    device = default_device()
+    before = PartialState._shared_state.get("device")
+    if before is not None and before.type != device.type:
+        AcceleratorState._reset_state(reset_partial_state=True)
+    state = PartialState(cpu=device.type == "cpu")
     atexit.register(leave_processes)
     return state
 

@@ -30,7 +30,9 @@ class Resumption:
     selected: tuple[int | None, float | None] | None = None
 
 
-def find_resumption(folder: Path, options: TrainingOptions, metric: str, greater_is_better: bool) -> Resumption:
+def find_resumption(
+    folder: Path, options: TrainingOptions, metric: str, greater_is_better: bool, validates: bool = True
+) -> Resumption:
     """Tidies a folder of checkpoints and finds the newest that can be resumed."""
     recover(folder)
     for _, path in reversed(checkpoints(folder)):
@@ -38,14 +40,15 @@ def find_resumption(folder: Path, options: TrainingOptions, metric: str, greater
             check_manifest(path)
             with load_errors(path):
                 state = TrainerState.load_from_json(str(path / TRAINER_STATE_NAME))
-                if validation_due(state, not options.eval_steps) and not validated(state):
+                if validates and validation_due(state, not options.eval_steps) and not validated(state):
                     raise UserError(f"{path} was written before its validation")
                 finished, selected = _finished(state, options), _select_again(folder, state, metric, greater_is_better)
         except UserError as error:
             say(f"warning: {error}; it is not used")
             continue
         if finished:
-            return Resumption(path, selected[0] if selected else state.best_global_step)
+            best = selected[0] if selected else state.best_global_step
+            return Resumption(path, best if validates else state.global_step)
         say(f"resuming from {path}")
         return Resumption(path, None, selected)
     if checkpoints(folder):

@@ -7,6 +7,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.figures import new_figure, plain, save, whole_ticks
 from ..core.files import write_atomically
+from ..core.messages import say
+from ..core.progress import clock
 from ..core.values import read_value
 from ..core.yaml_files import read_yaml
 from ..runs.names import RESULTS
@@ -91,11 +94,14 @@ def run_sweep(sweep: Sweep, folder: Path) -> list[Outcome]:
     """Trains what is not trained yet, one after another; a case that fails does not stop the rest."""
     outcomes: list[Outcome] = []
     cases = [(settings, _recipes(sweep, folder, settings, seeds)) for settings, seeds in sweep.cases()]
+    started, done, count = time.monotonic(), 0, sum(len(recipes) for _, recipes in cases)
     for number, (settings, recipes) in enumerate(cases, start=1):
         outcomes.append(Outcome(settings))
         for path, recipe in recipes.items():
+            left = clock((time.monotonic() - started) / done * (count - done)) if done else ""
             what = f"{title(settings)}, seed {recipe.training.seed}: {recipe.output}"
-            print(f"[{number}/{len(cases)}] {what}", file=sys.stderr, flush=True)
+            say(f"[{number}/{len(cases)}] {what}{left and f'; about {left} left'}")
+            done += 1
             write_atomically(path, recipe_yaml(recipe))
             error = train_case(path)
             if error is None:
@@ -132,8 +138,7 @@ def train_case(recipe: Path) -> str | None:
         assert running.stderr is not None
         with forwarding(running) as asked:
             for line in running.stderr:
-                sys.stderr.write(f"    {line}")
-                sys.stderr.flush()
+                say(f"    {line.rstrip()}")
                 last = line.strip() or last
             running.wait()
     if asked or running.returncode == INTERRUPTED:

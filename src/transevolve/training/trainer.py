@@ -79,7 +79,7 @@ class EvolveTrainer(Trainer):
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
-            self.optimizer = build_optimizer((self.model if model is None else model).parameters(), self.options)
+            self.optimizer = build_optimizer(self.model if model is None else model, self.options)
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> LambdaLR:

@@ -1,4 +1,4 @@
-"""`auto`: `once` while its matrix fits the memory budget, `fused` otherwise. Exact."""
+"""`auto`: the exact backend that a cost model predicts to be the fastest for a shape, device and type. Exact."""
 
 import logging
 from dataclasses import dataclass
@@ -10,10 +10,49 @@ from ..settings import EvolutionSettings
 from .backend import Evolution
 from .exact import ExactBackend
 from .fused import FusedBackend
+from .literal import LiteralBackend
 from .once import OnceBackend
+from .products import asked_dtype, cpu_multiplies_bfloat16
 
 logger = logging.getLogger(__name__)
 _logged: set[str] = set()
+
+DEPTH, PART = 6, 32
+SHORT = 48
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What a kind of device does per second: operations in products of matrices and in fused kernels, bytes moved.
+
+    Only ratios matter for the choice. Those of a CPU were measured on two cores; those of a GPU are of its data sheet.
+    """
+
+    products: float
+    fused: float
+    bytes: float
+
+
+SPEEDS: dict[tuple[str, bool], Speed] = {
+    ("cpu", False): Speed(100e9, 100e9, 10e9),
+    ("cpu", True): Speed(200e9, 150e9, 10e9),
+    ("cuda", False): Speed(15e12, 8e12, 1.5e12),
+    ("cuda", True): Speed(120e12, 120e12, 1.5e12),
+}
+
+
+def predicted(device: str, dtype: torch.dtype, depth: int = DEPTH, part: int = PART) -> dict[str, float] | None:
+    """Seconds per score of one head in training, by backend; None for a device that is not known.
+
+    `once` moves its matrix 2 (L + 3) times and multiplies 6 part operations per depth and 24 part for the scores;
+    `fused` computes 28 part operations at every depth, half of them again in backward, and moves no matrix.
+    """
+    low = dtype.itemsize == 2 and (device != "cpu" or cpu_multiplies_bfloat16())
+    speed = SPEEDS.get((device, low))
+    if speed is None:
+        return None
+    once = max((6 * depth + 12) * part / speed.products, 2 * (depth + 3) * dtype.itemsize / speed.bytes)
+    return {"once": once, "fused": 28 * depth * part / speed.fused}
 
 
 @dataclass(frozen=True)
@@ -21,24 +60,43 @@ class AutoBackend(ExactBackend):
     """`memory_budget` is the most bytes that the matrices of `once` may take."""
 
     name = "auto"
-    idea = "`once` while its matrix fits the memory budget, else `fused`"
+    idea = "the fastest of `once`, `fused` and `literal` for this shape, device and type, within the memory budget"
     complexity = "that of the backend it chooses"
 
     memory_budget: int = EvolutionSettings.attention_memory_budget
 
-    def choose(self, queries: int, keys: int, batch: int, heads: int) -> tuple[ExactBackend, str]:
+    def choose(
+        self,
+        queries: int,
+        keys: int,
+        batch: int,
+        heads: int,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        training: bool = True,
+    ) -> tuple[ExactBackend, str]:
         """The backend for a block of this shape, and why."""
         if torch.compiler.is_compiling():
             return FusedBackend(), "a compiled or exported graph cannot branch on the range of the drift"
-        size = 4 * batch * heads * queries * keys
+        if device == "cpu" and dtype.itemsize > 2 and training and queries * keys <= SHORT**2:
+            return LiteralBackend(), f"rows of at most {SHORT} tokens train fastest in the plain form on a CPU"
+        size = dtype.itemsize * batch * heads * queries * keys
         sizes = f"one {queries} x {keys} matrix for each of {batch} x {heads} heads is {_readable(size)}"
         if size > self.memory_budget:
             return FusedBackend(), f"{sizes}, over the budget of {_readable(self.memory_budget)}"
-        return OnceBackend(), f"{sizes}, within the budget of {_readable(self.memory_budget)}"
+        costs = predicted(device, dtype)
+        if costs is None:
+            return FusedBackend(), f"{device} is a device of unknown speed, and PyTorch's own kernel suits it best"
+        backend = OnceBackend() if costs["once"] <= costs["fused"] else FusedBackend()
+        low, high = sorted(costs.values())
+        predicted_gain = f"predicted {high / low:.1f} times as fast as {'fused' if backend.name == 'once' else 'once'}"
+        return backend, f"{sizes}, within the budget of {_readable(self.memory_budget)}; {predicted_gain}"
 
     def begin(self, initial: InitialCondition) -> Evolution:
         batch, queries, _ = initial.queries.shape
-        backend, why = self.choose(queries, initial.keys.shape[1], batch, initial.heads)
+        kind, dtype = initial.queries.device.type, asked_dtype(initial.queries)
+        shape = (queries, initial.keys.shape[1], batch, initial.heads)
+        backend, why = self.choose(*shape, kind, dtype, torch.is_grad_enabled())
         if not torch.compiler.is_compiling() and why not in _logged:
             _logged.add(why)
             logger.info("attention is %r: %s", backend.name, why)

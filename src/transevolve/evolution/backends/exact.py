@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..initial import InitialCondition, at_least_float32
+from ..reads import read
 from .backend import Backend
 from .exact_stream import ExactStream
 from .state import PreparedEvolution, PreparedKeys
@@ -34,7 +35,7 @@ class ExactKeys(PreparedKeys):
         self.head_keys, self.values = initial.head_keys.contiguous(), values
         drift, mask = initial.drift, initial.key_padding_mask
         bias = None if drift is None else drift.permute(1, 2, 0, 3)[..., None, :].contiguous()
-        if mask is not None and bool(mask.any()):
+        if mask is not None and read(mask.any(), "padding"):
             if bias is None:
                 bias = values.new_zeros(len(values), 1, 1, 1, values.shape[2], dtype=at_least_float32(values.dtype))
             bias = bias.masked_fill(mask[:, None, None, None], torch.finfo(bias.dtype).min / 2)

@@ -68,6 +68,8 @@ class ExactStream(Stream):
 
     def _reorder(self, parents: Tensor, width: int) -> None:
         if self.lineage is None:
+            if width == 1 and torch.equal(parents, torch.arange(len(parents), device=parents.device)):
+                return
             self._spread(parents, width)
         elif width != self.width:
             raise ValueError(f"sentences with {self.width} beams cannot continue with {width}")

@@ -1,9 +1,16 @@
-"""`fused`: PyTorch's scaled dot product attention at every depth, with the drift as one more channel. Exact.
+"""`fused`: PyTorch's scaled dot product attention at every depth. Exact. No n x n matrix is formed.
+
+    Softmax(A0 + b^l) V = SDPA(q, k, [w^l V, w^l]), divided by its last channel,     w^l = exp(b^l - max b^l)
+
+Queries and keys keep their width, and the values have room for one channel more, since fused kernels want all three of
+one width. A padded key has the weight 0 and is masked; in causal attention, where kernels take no mask, it becomes a
+copy of a real key, so that its score never is a row's maximum.
+
+Where the drift spans too much for w^l, or a graph cannot branch on that, the drift is a channel of the keys:
 
     Softmax(A0 + b^l) = Softmax([q/sqrt(d/m), 1] . [k, b^l])
 
-No n x n matrix is formed. Fused kernels want queries, keys and values of one width, a multiple of 8, so all three are
-padded to it. A padded key gets a drift far below any score.
+Widths are padded to a multiple of 8. A padded key gets a drift far below any score.
 """
 
 import torch
@@ -11,21 +18,65 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from ..initial import InitialCondition
-from ..masks import sees_no_key
+from ..initial import InitialCondition, at_least_float32
+from ..masks import reciprocal_or_zero, sees_no_key
 from .backend import Evolution
+from .drift import SAFE_RANGE, drift_weights, first_key, leaves_exponentials
 from .exact import ExactBackend
 from .literal import LiteralEvolution
+from .products import asked_dtype
 
 ALIGNMENT = 8
+HALF_RANGE = 5.0
+
+
+class WeightedEvolution(Evolution):
+    """The drift as weights of the values."""
+
+    def __init__(self, initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None):
+        self.initial, self.dtype = initial, asked_dtype(initial.queries)
+        mask, keys = initial.key_padding_mask, initial.head_keys
+        self.visible = None
+        if mask is not None and initial.causal:
+            rows = torch.arange(len(mask), device=mask.device)
+            first = keys.detach()[rows, :, first_key(mask)][:, :, None]
+            keys = torch.where(mask[:, None, :, None], first, keys)
+        elif mask is not None:
+            places = torch.arange(mask.shape[1], device=mask.device)
+            self.visible = (~mask | (places == first_key(mask)[:, None]))[:, None, None]
+        width = -(-max(keys.shape[-1], initial.value_part + 1) // ALIGNMENT) * ALIGNMENT
+        self.queries, self.keys = (
+            pad(x.to(self.dtype), (0, width - x.shape[-1])) for x in (initial.scaled_queries, keys)
+        )
+        self.weights = None
+        if drift is not None or mask is not None:
+            self.weights = drift_weights(initial, drift, at_least_float32(self.dtype))
+
+    def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
+        part = values.shape[-1]
+        if self.weights is not None:
+            w = self.weights[min(l, len(self.weights)) - 1][..., None]
+            values = torch.cat([values * w, w], -1)
+        values = pad(values.to(self.dtype), (0, self.keys.shape[-1] - values.shape[-1]))
+        y = scaled_dot_product_attention(
+            self.queries, self.keys, values, self.visible, is_causal=self.initial.causal, scale=1.0
+        )
+        if self.weights is None:
+            return y[..., :part]
+        normalizer = y[..., part, None].to(self.weights.dtype)
+        return (y[..., :part] * reciprocal_or_zero(normalizer)).to(self.dtype)
+
+    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
+        return LiteralEvolution(self.initial).attention(l)
 
 
 class FusedEvolution(Evolution):
+    """The drift as a channel of the keys, exact at any range."""
+
     def __init__(self, initial: InitialCondition):
         self.initial = initial
         self.queries, self.keys = initial.scaled_queries, initial.head_keys
-        low = torch.is_autocast_enabled(self.queries.device.type)
-        self.dtype = torch.get_autocast_dtype(self.queries.device.type) if low else self.queries.dtype
+        self.dtype = asked_dtype(self.queries)
         self.drift = initial.drift
         self.sees_no_key = sees_no_key(initial.key_padding_mask, initial.causal)
         self.channels = 0 if self.drift is None and initial.key_padding_mask is None else _parts(self.dtype)
@@ -52,7 +103,7 @@ class FusedEvolution(Evolution):
         v = pad(values.to(self.dtype), (0, self.width - part))
         y = scaled_dot_product_attention(
             self.padded_queries, self._keys(l), v, is_causal=self.initial.causal, scale=1.0
-        )[..., :part].to(values.dtype)
+        )[..., :part]
         return y if self.sees_no_key is None else y * (~self.sees_no_key)[:, None, :, None].to(y.dtype)
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
@@ -81,5 +132,11 @@ class FusedBackend(ExactBackend):
     idea = "PyTorch's scaled dot product attention at every depth, the drift as one more channel"
     complexity = "L (n^2 d + n^2 exponentials), memory n"
 
-    def begin(self, initial: InitialCondition) -> FusedEvolution:
+    def begin(self, initial: InitialCondition) -> Evolution:
+        if torch.compiler.is_compiling():
+            return FusedEvolution(initial)
+        drift = initial.drift
+        limit = HALF_RANGE if asked_dtype(initial.queries) == torch.float16 else SAFE_RANGE
+        if leaves_exponentials(initial, drift, limit):
+            return WeightedEvolution(initial, drift)
         return FusedEvolution(initial)

@@ -12,38 +12,64 @@ P * (dP - rowsum), needs no row sum here: depths do not depend on the scale of a
 
 Second derivatives (`create_graph=True`) are computed too, by differentiating each depth written out plainly.
 
+In 16 bits P is kept in the low type, and products with it are computed in that type with float32 accumulation; softmax,
+D, w and 1/D are float32.
+
 If the drift spans more than `SAFE_RANGE` over the keys, w^l might underflow; `fused` is exact at any range and is used
 instead.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..initial import InitialCondition, at_least_float32
+from ..initial import InitialCondition
 from ..masks import reciprocal_or_zero
 from .backend import Evolution
+from .drift import SAFE_RANGE, drift_weights, half_limit, leaves_exponentials
 from .exact import ExactBackend
 from .fused import FusedEvolution
 from .literal import LiteralEvolution
 from .pool import POOL
+from .products import Precision, asked_dtype, precision_of
 from .tiles import Tile, Tiling, tiling
 
-SAFE_RANGE = 50.0
 CACHED = 2**21
+ROOM = 2**26
 MIXED_ROWS = 512
+HALF_TOP = 2.0**15
 
 
-def _at_once(block: Tensor) -> int:
-    """Heads processed together: as many as fit the cache but at least one per thread; all of them on an accelerator."""
+def _heads_at_once(block: Tensor, precision: Precision) -> int:
+    """As many heads as fit the cache but at least one per thread; on an accelerator as many as fit the room."""
     heads, rows, keys = block.shape
-    return max(torch.get_num_threads(), CACHED // (rows * keys)) if block.device.type == "cpu" else heads
+    if block.device.type == "cpu":
+        return max(torch.get_num_threads(), CACHED // (rows * keys))
+    return max(1, ROOM // (rows * keys)) if precision.is_low else heads
 
 
-def _in_full_precision(backward: Callable) -> Callable:
+def _rows_at_once(heads: int, rows: int, keys: int, device: torch.device) -> int:
+    """Rows of a matrix that is widened, or formed in a type wider than that it is kept in."""
+    return min(rows, max(1, (CACHED if device.type == "cpu" else ROOM) // (heads * keys)))
+
+
+def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[Tile, Tensor]]:
+    """The tiles of P, cut into pieces that are computed at once; a low precision cuts their rows too."""
+    for tile, block in tiling.blocks(p):
+        step = _heads_at_once(block, precision)
+        for i in range(0, len(block), step):
+            heads = slice(tile.heads.start + i, min(tile.heads.start + i + step, tile.heads.stop))
+            piece = block[i : i + step]
+            rows = _rows_at_once(*piece.shape, p.device) if precision.is_low else piece.shape[1]
+            for r in range(0, piece.shape[1], rows):
+                first = tile.rows.start + r
+                yield Tile(heads, slice(first, min(first + rows, tile.rows.stop)), tile.keys), piece[:, r : r + rows]
+
+
+def _without_autocast(backward: Callable) -> Callable:
     """Backward without autocast, like forward."""
 
     @functools.wraps(backward)
@@ -58,53 +84,63 @@ class _Begin(torch.autograd.Function):
     """q, k, w -> P (one flat buffer), D, and for each depth two slots that return its share of dP."""
 
     @staticmethod
-    def forward(ctx, q: Tensor, k: Tensor, w: Tensor, depth: int, part: int, tiling: Tiling):
+    def forward(ctx, q: Tensor, k: Tensor, w: Tensor, depth: int, part: int, tiling: Tiling, precision: Precision):
         p = POOL.take(tiling.elements, q.dtype, q.device)
         d = w.new_empty(len(w), w.shape[1], q.shape[1])
-        for tile, block in tiling.blocks(p):
-            step = _at_once(block)
-            for i in range(0, len(block), step):
-                first = tile.heads.start + i
-                heads = slice(first, min(first + step, tile.heads.stop))
-                scores = block[i : i + step]
-                torch.bmm(q[heads, tile.rows], k[heads, : tile.keys].mT, out=scores)
-                tiling.mask_(scores, tile, first)
+        for tile, piece in _pieces(tiling, p, precision):
+            factors = (q[tile.heads, tile.rows], k[tile.heads, : tile.keys].mT)
+            if precision.is_low:
+                scores = precision.multiply(*factors)
+                tiling.mask_(scores, tile)
+                scores = torch.softmax(scores, -1, dtype=precision.wide)
+                if q.dtype == torch.float16:
+                    scores *= HALF_TOP / scores.amax(-1, keepdim=True)
+                piece.copy_(scores)
+            else:
+                scores = torch.bmm(*factors, out=piece)
+                tiling.mask_(scores, tile)
                 torch.softmax(scores, -1, out=scores)
-                d[heads, :, tile.rows] = w[heads, :, : tile.keys] @ scores.mT
+            d[tile.heads, :, tile.rows] = w[tile.heads, :, : tile.keys] @ scores.mT
         if tiling.sees_no_key is not None:
             d.masked_fill_(tiling.sees_no_key[:, None], 0.0)
         ctx.save_for_backward(q, k, w, p)
-        ctx.tiling, ctx.device = tiling, q.device.type
+        ctx.tiling, ctx.precision, ctx.device = tiling, precision, q.device.type
         ctx.mark_non_differentiable(p)
         ctx.set_materialize_grads(False)
-        slots = [q.new_zeros(()).expand(len(q), side, part) for side in (q.shape[1], k.shape[1]) for _ in range(depth)]
+        zero = q.new_zeros((), dtype=precision.thin)
+        slots = [zero.expand(len(q), side, part) for side in (q.shape[1], k.shape[1]) for _ in range(depth)]
         return p, d, *slots
 
     @staticmethod
-    @_in_full_precision
+    @_without_autocast
     def backward(ctx, _, grad_d: Tensor | None, *slots: Tensor | None):  # pyright: ignore
         q, k, w, p = ctx.saved_tensors
-        depth = len(slots) // 2
+        depth, precision = len(slots) // 2, ctx.precision
         used = [(l, r) for l, r in zip(slots[:depth], slots[depth:], strict=True) if l is not None and r is not None]
         if grad_d is None or not used:
-            return None, None, None, None, None, None
-        left = torch.cat([*(l for l, _ in used), grad_d.mT], -1)
-        right = torch.cat([*(r for _, r in used), w.mT], -1)
-        grad_q, grad_k, grad_w = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(w)
-        for tile, block in ctx.tiling.blocks(p):
-            step = _at_once(block)
-            for i in range(0, len(block), step):
-                heads = slice(tile.heads.start + i, min(tile.heads.start + i + step, tile.heads.stop))
-                shares = (left[heads, tile.rows], right[heads, : tile.keys])
-                dq, dk = _scores_backward(*shares, block[i : i + step], q[heads, tile.rows], k[heads, : tile.keys])
-                grad_q[heads, tile.rows] = dq
-                grad_k[heads, : tile.keys] += dk
-                grad_w[heads, :, : tile.keys] += grad_d[heads, :, tile.rows] @ block[i : i + step]
-        return grad_q, grad_k, grad_w, None, None, None
+            return None, None, None, None, None, None, None
+        left = torch.cat([*(l for l, _ in used), grad_d.mT.to(precision.thin)], -1)
+        right = torch.cat([*(r for _, r in used), w.mT.to(precision.thin)], -1)
+        grad_q, grad_k = (torch.zeros_like(x, dtype=precision.wide) for x in (q, k))
+        grad_w = torch.zeros_like(w)
+        for tile, piece in _pieces(ctx.tiling, p, precision):
+            rows, keys = (tile.heads, tile.rows), (tile.heads, slice(tile.keys))
+            shares = (left[rows], right[keys])
+            dq, dk, wide = _scores_backward(*shares, piece, q[rows], k[keys], precision)
+            grad_q[rows] = dq
+            grad_k[keys] += dk
+            grad_w[tile.heads, :, : tile.keys] += grad_d[tile.heads, :, tile.rows] @ wide
+        return grad_q.to(q.dtype), grad_k.to(k.dtype), grad_w, None, None, None, None
 
 
-def _scores_backward(left: Tensor, right: Tensor, p: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of q and k from dA0 = (left right^T) * P, in row tiles that stay in the cache."""
+def _scores_backward(
+    left: Tensor, right: Tensor, p: Tensor, q: Tensor, k: Tensor, precision: Precision
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of q and k from dA0 = (left right^T) * P, in row tiles that stay in the cache; and P, wide."""
+    if precision.is_low:
+        wide = p.to(precision.wide)
+        grad_a0 = precision.multiply(left, right.mT) * wide
+        return precision.multiply(grad_a0, k), precision.multiply(grad_a0.mT, q), wide
     heads, rows, keys = p.shape
     step = max(1, CACHED // (heads * keys))
     room = q.new_empty(heads * min(step, rows) * keys)
@@ -116,7 +152,7 @@ def _scores_backward(left: Tensor, right: Tensor, p: Tensor, q: Tensor, k: Tenso
         grad_a0 *= p[:, tile]
         grad_q[:, tile] = grad_a0 @ k
         grad_k.baddbmm_(grad_a0.mT, q[:, tile])
-    return grad_q, grad_k
+    return grad_q, grad_k, p
 
 
 class _Mix(torch.autograd.Function):
@@ -137,107 +173,93 @@ class _Mix(torch.autograd.Function):
         q: Tensor,
         k: Tensor,
         tiling: Tiling,
+        precision: Precision,
     ):
-        wv = v * w[..., None]
-        y = v.new_empty(*d.shape, v.shape[-1])
+        wv = (v * w[..., None]).to(precision.thin)
+        y = wv.new_empty(*d.shape, v.shape[-1], dtype=precision.wide)
         for tile, block in tiling.blocks(p):
-            for r in range(0, block.shape[1], MIXED_ROWS):
-                rows = slice(tile.rows.start + r, min(tile.rows.start + r + MIXED_ROWS, tile.rows.stop))
-                y[tile.heads, rows] = block[:, r : r + MIXED_ROWS] @ wv[tile.heads, : tile.keys]
+            step = _rows_at_once(*block.shape, p.device) if precision.way == "widened" else MIXED_ROWS
+            for r in range(0, block.shape[1], step):
+                rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
+                y[tile.heads, rows] = precision.multiply(block[:, r : r + step], wv[tile.heads, : tile.keys])
         inverse = reciprocal_or_zero(d)[..., None]
         y *= inverse
+        y = y.to(v.dtype)
         ctx.save_for_backward(p, inverse, w, v, wv, y, q, k)
-        ctx.tiling, ctx.device = tiling, v.device.type
+        ctx.tiling, ctx.precision, ctx.device = tiling, precision, v.device.type
         return y
 
     @staticmethod
-    @_in_full_precision
+    @_without_autocast
     def backward(ctx, grad: Tensor):  # pyright: ignore
         p, inverse, w, v, wv, y, q, k = ctx.saved_tensors
+        precision: Precision = ctx.precision
         if torch.is_grad_enabled():
             return _differentiable_backward(grad, q, k, w, v, ctx.tiling)
         left = grad * inverse
         grad_d = -(left * y).sum(-1)
-        grad_wv = v.new_zeros(len(v), v.shape[2], v.shape[1])
+        left = left.to(precision.thin)
+        grad_wv = w.new_zeros(len(v), v.shape[2], v.shape[1])
         for tile, block in ctx.tiling.blocks(p):
-            grad_wv[tile.heads, :, : tile.keys] += left[tile.heads, tile.rows].mT @ block
+            step = _rows_at_once(*block.shape, p.device) if precision.way == "widened" else block.shape[1]
+            for r in range(0, block.shape[1], step):
+                rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
+                piece = precision.multiply(left[tile.heads, rows].mT, block[:, r : r + step])
+                grad_wv[tile.heads, :, : tile.keys] += piece
         grad_wv = grad_wv.mT
-        return None, grad_d, (grad_wv * v).sum(-1), grad_wv * w[..., None], left, wv, None, None, None
+        grad_w, grad_v = (grad_wv * v).sum(-1), (grad_wv * w[..., None]).to(v.dtype)
+        return None, grad_d, grad_w, grad_v, left, wv, None, None, None, None
 
 
 def _differentiable_backward(grad: Tensor, q: Tensor, k: Tensor, w: Tensor, v: Tensor, tiling: Tiling):
     """The gradients of one depth as a graph of their own, complete in q, k, w and v: `_Begin` has nothing to add."""
     whole = Tile(slice(0, len(q)), slice(0, q.shape[1]), k.shape[1])
-    masked = torch.zeros(len(q), q.shape[1], k.shape[1], dtype=q.dtype, device=q.device)
-    tiling.mask_(masked, whole, 0)
-    p = (q @ k.mT).masked_fill(masked < 0, torch.finfo(q.dtype).min).softmax(-1).masked_fill(masked < 0, 0.0)
+    masked = torch.zeros(len(q), q.shape[1], k.shape[1], dtype=w.dtype, device=q.device)
+    tiling.mask_(masked, whole)
+    scores = q.to(w.dtype) @ k.to(w.dtype).mT
+    p = scores.masked_fill(masked < 0, torch.finfo(w.dtype).min).softmax(-1).masked_fill(masked < 0, 0.0)
     y = (p @ (v * w[..., None])) * reciprocal_or_zero(p @ w[..., None])
     wanted = [t for t in (q, k, w, v) if t.requires_grad]
-    found = iter(torch.autograd.grad(y, wanted, grad, create_graph=True))
+    found = iter(torch.autograd.grad(y, wanted, grad.to(y.dtype), create_graph=True))
     grad_q, grad_k, grad_w, grad_v = (next(found) if t.requires_grad else None for t in (q, k, w, v))
-    return None, None, grad_w, grad_v, None, None, grad_q, grad_k, None
+    return None, None, grad_w, grad_v, None, None, grad_q, grad_k, None, None
 
 
 class OnceEvolution(Evolution):
     def __init__(self, initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None):
         self.initial = initial
-        self.dtype = at_least_float32(initial.queries.dtype)
+        self.precision = precision_of(initial.queries)
         self.tiling = tiling(initial)
         with torch.autocast(initial.queries.device.type, enabled=False):
-            self.w = _weights(initial, drift, self.dtype)
+            self.w = drift_weights(initial, drift, self.precision.wide).permute(1, 2, 0, 3).flatten(0, 1)
             self.q, self.k = self._flat(initial.scaled_queries), self._flat(initial.head_keys)
             self.p, self.d, *slots = _Begin.apply(
-                self.q, self.k, self.w, initial.depth, initial.value_part, self.tiling
+                self.q, self.k, self.w, initial.depth, initial.value_part, self.tiling, self.precision
             )
         self.left, self.right = slots[: initial.depth], slots[initial.depth :]
 
     def _flat(self, x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "flat n part"]:
-        return x.to(self.dtype).flatten(0, 1)
+        return x.to(self.precision.matrix).flatten(0, 1)
 
     def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
         at = (l - 1) if self.w.shape[1] > 1 else 0
         slots = (self.left[l - 1], self.right[l - 1])
         with torch.autocast(values.device.type, enabled=False):
             y = _Mix.apply(
-                self.p, self.d[:, at], self.w[:, at], self._flat(values), *slots, self.q, self.k, self.tiling
+                self.p,
+                self.d[:, at],
+                self.w[:, at],
+                self._flat(values),
+                *slots,
+                self.q,
+                self.k,
+                self.tiling,
+                self.precision,
             )
-        return y.unflatten(0, (values.shape[0], -1)).to(values.dtype)
+        return y.unflatten(0, (values.shape[0], -1))
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
         return LiteralEvolution(self.initial).attention(l)
-
-
-def _weights(initial: InitialCondition, drift: Tensor | None, dtype: torch.dtype) -> Float[Tensor, "flat depth k"]:
-    """w^l = exp(b^l - max b^l), 0 at padded keys; all ones without drift.
-
-    In causal attention the drift of the first key replaces the maximum, which would leak the future.
-    """
-    if drift is None:
-        batch, keys, _ = initial.keys.shape
-        drift = initial.keys.new_zeros(1, batch, initial.heads, keys)
-    drift = drift.to(dtype)
-    mask = initial.key_padding_mask
-    if mask is not None:
-        drift = drift.masked_fill(mask[:, None], -torch.inf)
-    if not initial.causal:
-        level = drift.detach().amax(-1, keepdim=True)
-    elif mask is None:
-        level = drift.detach()[..., :1]
-    else:
-        first = (~mask).int().argmax(-1)[None, :, None, None].expand(*drift.shape[:-1], 1)
-        level = drift.detach().gather(-1, first)
-    w = torch.exp(drift - level.masked_fill(level.isinf(), 0.0))
-    return w.permute(1, 2, 0, 3).flatten(0, 1)
-
-
-def drift_range(initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"]) -> float:
-    """The largest max b - min b over the keys of one sequence, head and depth."""
-    drift = drift.detach().float()
-    if initial.key_padding_mask is None:
-        return float((drift.amax(-1) - drift.amin(-1)).max())
-    masked = initial.key_padding_mask[:, None]
-    highest, lowest = drift.masked_fill(masked, -torch.inf), drift.masked_fill(masked, torch.inf)
-    return float((highest.amax(-1) - lowest.amin(-1)).max())
 
 
 class OnceBackend(ExactBackend):
@@ -249,7 +271,6 @@ class OnceBackend(ExactBackend):
         if torch.compiler.is_compiling():
             return FusedEvolution(initial)
         drift = initial.drift
-        limit = SAFE_RANGE / 2 if initial.causal else SAFE_RANGE
-        if drift is not None and not drift_range(initial, drift) < limit:
-            return FusedEvolution(initial)
-        return OnceEvolution(initial, drift)
+        half = asked_dtype(initial.queries) == torch.float16
+        limit = half_limit(initial.keys.shape[1]) if half else SAFE_RANGE
+        return OnceEvolution(initial, drift) if leaves_exponentials(initial, drift, limit) else FusedEvolution(initial)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..initial import InitialCondition
 from ..masks import sees_no_key
+from ..reads import read
 
 if TYPE_CHECKING:
     from .backend import Evolution
@@ -87,7 +88,7 @@ class PreparedKeys(ABC):
     def __init__(self, initial: InitialCondition):
         self.sentences = initial.keys.shape[0]
         found = sees_no_key(initial.key_padding_mask, causal=False)
-        self.sees_no_key = found if found is not None and bool(found.any()) else None
+        self.sees_no_key = found if found is not None and read(found.any(), "padding") else None
 
     @abstractmethod
     def attend(self, initial: InitialCondition) -> "PreparedEvolution":

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..initial import InitialCondition
 from ..masks import sees_no_key
+from ..reads import read
 
 CAUSAL_ROWS = 256
 WORTH_CUTTING = 2**19
@@ -65,11 +66,11 @@ class Tiling(NamedTuple):
             yield tile, p[start : start + heads * rows * keys].view(heads, rows, keys)
             start += heads * rows * keys
 
-    def mask_(self, scores: Tensor, tile: Tile, first: int) -> None:
-        """Sets masked scores of the heads from `first` on to the lowest value."""
+    def mask_(self, scores: Tensor, tile: Tile) -> None:
+        """Sets masked scores of a tile, or of a piece of one, to the lowest value."""
         lowest = torch.finfo(scores.dtype).min
         if self.key_padding_mask is not None:
-            scores.masked_fill_(self.key_padding_mask[first : first + len(scores), None, : tile.keys], lowest)
+            scores.masked_fill_(self.key_padding_mask[tile.heads, None, : tile.keys], lowest)
         if self.causal:
             rows = torch.arange(tile.rows.start, tile.rows.stop, device=scores.device)
             scores.masked_fill_(torch.arange(tile.keys, device=scores.device) > rows[:, None], lowest)
@@ -80,8 +81,10 @@ def tiling(initial: InitialCondition) -> Tiling:
     keys, heads, mask = initial.keys.shape[1], initial.heads, initial.key_padding_mask
     if mask is None:
         return Tiling(plan(batch, heads, queries, keys, None, initial.causal), None, initial.causal, None)
-    places = torch.arange(1, keys + 1, device=mask.device)
-    lengths, counts = (~mask * places).amax(1).tolist(), (~mask).sum(1).tolist()
+    lengths = counts = None
+    if mask.device.type == "cpu":
+        places = torch.arange(1, keys + 1, device=mask.device)
+        lengths, counts = read(torch.stack([(~mask * places).amax(1), (~mask).sum(1)]), "lengths")
     tiles = plan(batch, heads, queries, keys, lengths, initial.causal)
     cut = tiles[0].heads.stop == heads and batch > 1
     flat = None if cut and lengths == counts else mask.repeat_interleave(heads, 0)

@@ -26,5 +26,6 @@ MODELS = (
     ModelClass("TransEvolveForConditionalGeneration", "heads.seq2seq", "AutoModelForSeq2SeqLM"),
     ModelClass("PeerModel", "peer", "AutoModel", PEER),
     ModelClass("PeerForSequenceClassification", "peer", "AutoModelForSequenceClassification", PEER),
+    ModelClass("PeerForTokenClassification", "peer", "AutoModelForTokenClassification", PEER),
     ModelClass("PeerForMaskedLM", "peer", "AutoModelForMaskedLM", PEER),
 )

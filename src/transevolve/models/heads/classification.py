@@ -2,36 +2,15 @@
 
 from typing import Any
 
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
-from ...evolution.feedforward import GlorotLinear
 from ..config import TransEvolveConfig
 from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
-from ..inputs import padding_mask
+from ..inputs import ignored_tokens, padding_mask
 from ..loss import classification_loss
-
-
-def masked_mean(x: Float[Tensor, "batch n d"], padding: Bool[Tensor, "batch n"] | None) -> Float[Tensor, "batch d"]:
-    """The mean over real tokens; zero for a sequence that has none."""
-    if padding is None:
-        return x.mean(1)
-    real = (~padding)[..., None].to(x.dtype)
-    return (x * real).sum(1) / real.sum(1).clamp(min=1)
-
-
-class PoolingHead(nn.Module):
-    """Masked mean, layer norm, linear: from token vectors to logits."""
-
-    def __init__(self, hidden_size: int, num_labels: int, eps: float):
-        super().__init__()
-        self.norm = nn.LayerNorm(hidden_size, eps=eps)
-        self.classifier = GlorotLinear(hidden_size, num_labels)
-
-    def forward(self, x: Float[Tensor, "batch n d"], padding: Tensor | None) -> Float[Tensor, "batch labels"]:
-        return self.classifier(self.norm(masked_mean(x, padding)))
+from ..pooling import PoolingHead, pooling_head
 
 
 class SequenceClassification:
@@ -58,7 +37,8 @@ class SequenceClassification:
             input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions
         )
         x = encoded.last_hidden_state
-        logits = self.head(x, padding_mask(attention_mask, (x.shape[0], x.shape[1])))
+        padding = padding_mask(attention_mask, (x.shape[0], x.shape[1]))
+        logits = self.head(x, ignored_tokens(self.get_input_embeddings(), input_ids, padding), input_ids)
         loss = None
         if labels is not None:
             kind, smoothing = self.config.problem_type, self.config.label_smoothing
@@ -75,5 +55,5 @@ class TransEvolveForSequenceClassification(SequenceClassification, TransEvolvePr
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
         self.model = TransEvolveModel(self.config)
-        self.head = PoolingHead(config.hidden_size, config.num_labels or 1, config.resolved_eps)
+        self.head = pooling_head(self.config)
         self.post_init()

@@ -12,7 +12,11 @@ from ..loss import smoothed_cross_entropy
 
 
 class MaskedLanguageModel:
-    """`labels` are the tokens behind the masks, -100 everywhere else."""
+    """`labels` are the tokens behind the masks, -100 everywhere else.
+
+    With `labelled_only`, `logits` are those of the tokens that have a label, (tokens, vocabulary), in their order: few
+    tokens are masked, and the logits of all would take most of the time and memory of a training step.
+    """
 
     accepts_loss_kwargs = True
 
@@ -27,13 +31,20 @@ class MaskedLanguageModel:
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        labelled_only: bool = False,
         **kwargs,
     ) -> MaskedLMOutput:
         self.check_keywords(kwargs)
         encoded = self.encode(
             input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions
         )
-        logits = self.lm_head(encoded.last_hidden_state)
+        y = encoded.last_hidden_state
+        if labelled_only:
+            if labels is None:
+                raise ValueError("labelled_only needs labels")
+            real = labels != -100
+            y, labels = y[real], labels[real]
+        logits = self.lm_head(y)
         loss = None
         if labels is not None:
             loss = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)

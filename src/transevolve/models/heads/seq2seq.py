@@ -10,6 +10,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
 from ...evolution.block import BlockOptions
+from ...evolution.reads import one_read
 from ...evolution.stack import EvolvedDecoder
 from ..base import as_tuple
 from ..cache import TransEvolveCache
@@ -74,6 +75,7 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
         return input_ids, model_kwargs
 
     @can_return_tuple
+    @one_read
     def forward(
         self,
         input_ids: Tensor | None = None,

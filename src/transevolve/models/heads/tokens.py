@@ -1,5 +1,7 @@
 """`TransEvolveForTokenClassification`: a label for every token."""
 
+from typing import Any
+
 from torch import Tensor
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.utils.generic import can_return_tuple
@@ -10,20 +12,15 @@ from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
 from ..loss import smoothed_cross_entropy
 
 
-class TransEvolveForTokenClassification(TransEvolvePreTrainedModel):
+class TokenClassification:
     """`labels` are (batch, length), -100 where a token has none."""
 
     accepts_loss_kwargs = True
-
-    def __init__(self, config: TransEvolveConfig):
-        super().__init__(config)
-        self.model = TransEvolveModel(self.config)
-        self.head = GlorotLinear(config.hidden_size, config.num_labels or 1)
-        self.post_init()
+    head: GlorotLinear
 
     @can_return_tuple
     def forward(
-        self,
+        self: Any,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
@@ -48,3 +45,11 @@ class TransEvolveForTokenClassification(TransEvolvePreTrainedModel):
             hidden_states=encoded.hidden_states,
             attentions=encoded.attentions,
         )
+
+
+class TransEvolveForTokenClassification(TokenClassification, TransEvolvePreTrainedModel):
+    def __init__(self, config: TransEvolveConfig):
+        super().__init__(config)
+        self.model = TransEvolveModel(self.config)
+        self.head = GlorotLinear(config.hidden_size, config.num_labels or 1)
+        self.post_init()

@@ -28,7 +28,8 @@ class ValidateThenSave(TrainerCallback):
         self.deferred = False
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
-        if control.should_evaluate:
+        last = state.global_step >= state.max_steps
+        if control.should_evaluate or (last and args.eval_strategy == "no"):
             control.should_log = True
         elif control.should_save and args.eval_strategy != "steps" and validation_due(state, True):
             control.should_save, self.deferred = False, True

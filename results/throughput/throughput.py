@@ -1,0 +1,158 @@
+"""Training on AG News end to end: `transevolve train`, its bare loop, and what one would write with Hugging Face.
+
+    python results/throughput/throughput.py --data ag_news --steps 60
+
+Same tokenizer, batches, width, depth, dropout and optimizer for all. Each is measured in steady state, in turns.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from transevolve.core.environment import tune_environment
+
+tune_environment()
+
+import torch  # noqa: E402
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments  # noqa: E402
+
+from transevolve.cli import main as transevolve  # noqa: E402
+from transevolve.config.files import load_recipe  # noqa: E402
+from transevolve.core.machine import describe_machine  # noqa: E402
+from transevolve.data import load_data  # noqa: E402
+from transevolve.data.batching import Batches, Collator, RowStore  # noqa: E402
+from transevolve.kinds.registry import resolve  # noqa: E402
+from transevolve.training.optimizer import build_optimizer, build_schedule  # noqa: E402
+
+WARMUP = 5
+
+
+def tokens_of(batch: dict) -> int:
+    return int(batch["attention_mask"].sum())
+
+
+def rate(batches: list[dict], seconds: list[float]) -> float:
+    """Tokens per second over the steps after the warm-up."""
+    return sum(map(tokens_of, batches[WARMUP : len(seconds)])) / sum(seconds[WARMUP:])
+
+
+def bare_loop(recipe, data, batches: list[dict], low: bool) -> float:
+    """Forward, backward and optimizer on ready batches."""
+    torch.manual_seed(0)
+    model = resolve(recipe).build(recipe, data).train()
+    optimizer = build_optimizer(model.parameters(), recipe.training)
+    build_schedule(optimizer, recipe.training, len(batches), model.config.hidden_size)
+    seconds = []
+    for batch in batches:
+        start = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        seconds.append(time.perf_counter() - start)
+    return rate(batches, seconds)
+
+
+def trained(arguments: list[str], steps: int, low: bool) -> float:
+    """`transevolve train`, by its own metrics: the median over its lines after the first."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        limits = [f"--training.max_steps={steps}", f"--training.eval_steps={steps}", f"--training.save_steps={steps}"]
+        precision = f"--training.precision={'bf16' if low else 'fp32'}"
+        assert transevolve(["train", *arguments, *limits, precision, "--training.log_steps=5", f"--output={run}"]) == 0
+        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return median([row["tokens_per_second"] for row in rows if "tokens_per_second" in row][1:])
+
+
+class Clock(TrainerCallback):
+    def __init__(self):
+        self.times: list[float] = []
+
+    def on_step_begin(self, *_, **__):
+        self.times.append(time.perf_counter())
+
+    def on_train_end(self, *_, **__):
+        self.times.append(time.perf_counter())
+
+
+def hugging_face(recipe, batches: list[dict], vocabulary: int, low: bool) -> float:
+    """BERT of the same width and depth under the Trainer, on the same batches."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=256,
+        num_hidden_layers=6,
+        num_attention_heads=8,
+        intermediate_size=1024,
+        num_labels=4,
+    )
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder,
+            max_steps=len(batches),
+            per_device_train_batch_size=1,
+            learning_rate=recipe.training.learning_rate,
+            bf16=low,
+            use_cpu=True,
+            report_to=[],
+            save_strategy="no",
+            logging_steps=5,
+            remove_unused_columns=False,
+            dataloader_pin_memory=False,
+            disable_tqdm=True,
+        )
+        Trainer(
+            BertForSequenceClassification(config),
+            arguments,
+            train_dataset=batches,  # pyright: ignore[reportArgumentType]
+            data_collator=lambda rows: rows[0],
+            callbacks=[clock],
+        ).train()
+    seconds = [b - a for a, b in zip(clock.times, clock.times[1:], strict=False)]
+    return rate(batches, seconds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="folder of AG News: train and test files of text and label")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--rows", type=int, default=8000, help="training rows to read")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    low = options.precision == "bf16"
+    arguments = ["cpu/agnews", f"--data.path={options.data}", f"--data.train_rows={options.rows}"]
+    overrides = {"data": {"path": options.data, "train_rows": options.rows}}
+    recipe = load_recipe("cpu/agnews", overrides)
+    resolve(recipe)
+    data = load_data(recipe.data)
+    rows = data.train
+    order = Batches(rows["length"][:], rows=None, tokens=recipe.training.batch_tokens, seed=recipe.training.seed)
+    store, collate = RowStore(rows), Collator(data.tokenizer.pad_token_id)
+    batches = [collate([store[i] for i in numbers]) for numbers, _ in zip(order, range(options.steps), strict=False)]
+    ways = {
+        "bare loop": lambda: bare_loop(recipe, data, batches, low),
+        "transevolve train": lambda: trained(arguments, options.steps, low),
+        "Hugging Face Trainer, BERT": lambda: hugging_face(recipe, batches, len(data.tokenizer), low),
+    }
+    found = {name: [] for name in ways}
+    for _ in range(options.rounds):
+        for name, measure in ways.items():
+            found[name].append(measure())
+            print(f"{name}: {found[name][-1]:,.0f} tokens/s", file=sys.stderr)
+    print(f"# AG News, tokens per second in training, {options.precision}\n")
+    print("".join(f"- {key}: `{value}`\n" for key, value in describe_machine().items()))
+    print("| | tokens/s | relative to the Hugging Face Trainer |\n|---|---|---|")
+    theirs = median(found["Hugging Face Trainer, BERT"])
+    for name, rates in found.items():
+        print(f"| {name} | {median(rates):,.0f} | {median(rates) / theirs:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

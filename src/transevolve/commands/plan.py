@@ -1,0 +1,19 @@
+"""`transevolve plan`: what a training would take, measured in about ten seconds."""
+
+from .train import Options as TrainOptions
+
+
+class Options(TrainOptions):
+    """The options of `train`: the data are read and a few steps are timed on this machine; nothing is written."""
+
+
+def run(options: Options) -> int:
+    recipe = options.load()
+    from ..core.devices import computing_on
+    from ..core.tables import show
+    from ..training.plan import plan
+
+    with computing_on(options.device):
+        found = plan(recipe)
+    show("Estimate", ["", ""], found.table())
+    return 0

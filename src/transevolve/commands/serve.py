@@ -1,0 +1,108 @@
+"""`transevolve serve`: a run behind HTTP, with a page to try it."""
+
+import os
+import sys
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Literal
+
+from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
+
+PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
+TOKEN = "TRANSEVOLVE_TOKEN"
+
+
+@dataclass(frozen=True)
+class Options:
+    """POST /predict or /translate with {"texts": [...]}; / is a page to try the model, /openapi.json the schema, and
+    /healthz and /metrics are for monitoring. SIGTERM and Ctrl-C stop the server after its last answer.
+
+    Args:
+        run: Folder of a trained model.
+        host: Address to listen on; 127.0.0.1 is this machine only, 0.0.0.0 every network it is in.
+        port: Port to listen on; 0 is any free one.
+        token_file: A file whose first line clients must send as a bearer token; else the variable TRANSEVOLVE_TOKEN.
+        batch: Texts that the model is given at once.
+        wait_ms: Milliseconds that a text waits for others to fill a batch.
+        queue: Texts that may wait; further requests are refused with status 503.
+        max_body: Bytes of a request.
+        max_texts: Texts of a request.
+        max_characters: Characters of a text.
+        timeout: Seconds to receive a request, and again to answer it.
+        batch_tokens: Tokens of a batch.
+        threads: Threads of the model; 0 is PyTorch's default.
+        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
+    """
+
+    run: str = field(metadata=POSITIONAL)
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token_file: str | None = None
+    batch: int = 64
+    wait_ms: float = 5.0
+    queue: int = 1024
+    max_body: int = 1_000_000
+    max_texts: int = 256
+    max_characters: int = 100_000
+    timeout: float = 30.0
+    batch_tokens: int = 8192
+    threads: int = 0
+    precision: Literal["float32", "int8"] | None = None
+
+
+def run(options: Options) -> int:
+    missing = [name.replace("_", "-") for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise UserError(f"serve needs {', '.join(missing)}: pip install 'transevolve[serve]'")
+    if not 0 <= options.port <= 65535:
+        raise UserError(f"--port must be 0 to 65535, not {options.port}")
+    if options.threads < 0:
+        raise UserError("--threads cannot be negative")
+    from ..core.machine import cpu_threads
+    from ..inference import load
+    from ..serving.limits import Limits
+    from ..serving.server import address, bind, serve
+
+    limits = Limits(
+        body=options.max_body,
+        texts=options.max_texts,
+        characters=options.max_characters,
+        queue=options.queue,
+        seconds=options.timeout,
+        batch=options.batch,
+        wait=options.wait_ms / 1000,
+    )
+    token = _token(options)
+    model = load(options.run, batch_tokens=options.batch_tokens, precision=options.precision)
+    try:
+        listening = bind(options.host, options.port)
+    except OSError as error:
+        raise UserError(f"cannot listen on {options.host} port {options.port}: {error.strerror or error}") from None
+    if token is None and not _is_local(options.host):
+        print(f"note: anyone who reaches {options.host} can use this server: set {TOKEN}", file=sys.stderr)
+    with listening, cpu_threads(options.threads or None):
+        print(f"{options.run}, {model.kind.noun}, at {address(listening)}; Ctrl-C stops", flush=True)
+        serve(model, listening, limits, token)
+    return 0
+
+
+def _token(options: Options) -> str | None:
+    token = os.environ.get(TOKEN)
+    if options.token_file is not None:
+        lines = Path(options.token_file).read_text(encoding="utf-8").splitlines()
+        token = lines[0].strip() if lines else ""
+    if token is not None and not (token and token.isascii() and token.isprintable()):
+        raise UserError("the token must be one line of printable ASCII characters")
+    return token
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,64 @@
+"""All that a classifier starts with from its own texts: vectors, class weights, pooling weights, tokens seen."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from .naive_bayes import class_weights, counts_by_class, taught_counts, token_counts, vector_teacher
+from .vectors import Counter, cooccurrence_vectors, log_idf
+
+
+@dataclass(frozen=True)
+class BagStart:
+    """One row per token: `vectors` of norm 1 (zero if unknown), naive Bayes' `classes`, `log_idf`, and `seen`."""
+
+    vectors: np.ndarray
+    classes: np.ndarray
+    log_idf: np.ndarray
+    seen: np.ndarray
+
+
+def bag_start(
+    ids: np.ndarray,
+    offsets: np.ndarray,
+    membership: np.ndarray | None,
+    *,
+    vocab_size: int,
+    width: int,
+    special: Sequence[int],
+    unlabelled: Iterable[np.ndarray] = (),
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> BagStart:
+    """From labelled texts, text i being `ids[offsets[i]:offsets[i + 1]]`, and unlabelled ones, which are read twice.
+
+    `membership` is (rows, classes), 1 where a text is of a class; None if labels are no classes.
+    Of the `width` dimensions the last `classes` belong to naive Bayes, if they leave at least as many to co-occurrence.
+    Special tokens count as seen wherever labelled texts hold them.
+    """
+    labelled = (ids[a:b] for a, b in pairwise(offsets))
+    counts = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled).counts
+    by_row = token_counts(ids, offsets, vocab_size)
+    if membership is None:
+        membership = np.zeros((by_row.shape[0], 0))
+    classes = membership.shape[1]
+    reserved = classes if 2 * classes <= width else 0
+    vectors = cooccurrence_vectors(counts, width - reserved, seed)
+    weight = log_idf(counts.documents, counts.rows)
+    weight[list(special)] = 0.0
+    by_class = counts_by_class(by_row, membership)
+    labels = membership.argmax(axis=1) if classes else np.zeros(0)
+    single = (membership.sum(axis=1) == 1).all() and len(np.unique(labels)) > 1
+    if reserved and counts.rows > by_row.shape[0] and single:
+        teacher = vector_teacher(by_row, labels, classes, vectors, np.exp(weight))
+        by_class += taught_counts(unlabelled, teacher, vocab_size, classes)
+    by_class[list(special)] = 0.0
+    present = np.asarray(by_row.sum(axis=0)).ravel() > 0
+    return BagStart(
+        vectors=vectors,
+        classes=class_weights(by_class)[:, :reserved],
+        log_idf=weight,
+        seen=present | (counts.tokens > 0),
+    )

@@ -1,0 +1,139 @@
+"""A tag for each word: the first token of a word gets it, the other tokens get none."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from ..core.errors import UserError, nearest, quoted
+from .conll import TaggedSource, tagged_source
+from .data import SplitFacts, TextData
+from .encoding import Encoded, concatenated, id_type, offsets_of
+from .labels import in_order
+from .options import DataOptions
+from .parts import Part
+from .rows import Rows
+from .targets import Targets
+from .text import USES as TEXT_USES
+from .text import TextTask
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+BATCH, NO_TAG, OUTSIDE = 1024, -100, "O"
+USES = TEXT_USES - {"hub", "hub_config", "long", "unlabelled"}
+
+
+class Tags:
+    """The targets of token classification: for each row, the number of each word's tag."""
+
+    def learn(self, rows: Rows, column: Any) -> list[str]:
+        names = in_order(tag for label in rows.labels for tag in label.split())
+        if len(names) == 1:
+            raise UserError(f"{rows.file}: every word has the tag {names[0]!r}; there is nothing to learn")
+        return sorted(names, key=lambda name: name != OUTSIDE)
+
+    def values(self, rows: Rows, names: Sequence[str], known_from: str) -> np.ndarray:
+        index = {name: place for place, name in enumerate(names)}
+        values = np.empty(len(rows.labels), dtype=object)
+        for row, label in enumerate(rows.labels):
+            unknown = [tag for tag in label.split() if tag not in index]
+            if unknown:
+                raise UserError(
+                    f"{rows.where(row)}: the tag {unknown[0]!r} is not among those of {known_from}: {quoted(names)}"
+                    f"{nearest(unknown[0], names)}"
+                )
+            values[row] = np.array([index[tag] for tag in label.split()], dtype=np.int64)
+        return values
+
+    def strata(self, values: np.ndarray) -> np.ndarray:
+        return np.zeros(len(values), dtype=np.int64)
+
+    def facts(self, values: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+        counts = np.bincount(np.concatenate(list(values)), minlength=len(names)).tolist()
+        return {"classes": dict(zip(names, counts, strict=True))}
+
+
+@dataclass(frozen=True)
+class TaggedTask(TextTask):
+    max_length: int = 512
+    targets: Targets = field(default_factory=Tags)
+
+    def _source(self, options: DataOptions) -> TaggedSource:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return tagged_source(options)
+
+    def load(
+        self,
+        options: DataOptions,
+        tokenizer: PreTrainedTokenizerFast | None,
+        labels: Sequence[str] | None,
+        splits: Sequence[Split],
+    ) -> TextData:
+        """In memory: tagged corpora are small."""
+        kind, max_length, size = self._sizes(options, tokenizer)
+        return self._load(self._source(options), options, kind, max_length, size, tokenizer, labels, splits)
+
+    def encode(
+        self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool
+    ) -> tuple["Dataset", SplitFacts]:
+        encoded, places = encode_words(tokenizer, part.rows.texts, max_length, part.rows.where)
+        labels = np.full(len(encoded.ids), NO_TAG, dtype=np.int64)
+        for row, (start, tags) in enumerate(zip(encoded.offsets, part.values, strict=False)):
+            tagged = places[row] >= 0
+            labels[start + places[row][tagged]] = tags[tagged]
+        facts = SplitFacts(
+            origin=part.origin,
+            rows=len(part.values),
+            truncated=encoded.truncated,
+            cut_tokens=encoded.cut,
+            tokens=len(encoded.ids),
+            unknown=int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0,
+            **self.targets.facts(part.values, names),
+        )
+        return encoded.dataset(labels, per_token=True), facts
+
+
+def encode_words(
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int, where: Callable[[int], str]
+) -> tuple[Encoded, list[np.ndarray]]:
+    """Texts of words with single spaces between them: their tokens, and the place of each word's first token.
+
+    The place of a word that was cut off, or that the tokenizer drops, is -1.
+    """
+    backend = tokenizer.backend_tokenizer
+    backend.encode_special_tokens = tokenizer.split_special_tokens
+    special = tokenizer.num_special_tokens_to_add()
+    if max_length <= special:
+        raise UserError(f"data.max_length {max_length} leaves no room for text beside the special tokens; raise it")
+    backend.enable_truncation(max_length)
+    ids, places, truncated, cut = [], [], 0, 0
+    try:
+        for start in range(0, len(texts), BATCH):
+            batch = list(texts[start : start + BATCH])
+            for text, encoding in zip(batch, backend.encode_batch(batch), strict=True):
+                ids.append(np.asarray(encoding.ids, dtype=id_type(len(tokenizer))))
+                places.append(first_tokens(text, encoding))
+                truncated += bool(encoding.overflowing)
+                cut += sum(len(rest) - special for rest in encoding.overflowing)
+    finally:
+        backend.no_truncation()
+    lengths = np.array([len(row) for row in ids], dtype=np.int64)
+    if not lengths.all():
+        raise UserError(f"{where(int(np.argmin(lengths)))}: there is not one token in this text; remove the row")
+    return Encoded(concatenated(ids, tokenizer), offsets_of(lengths), truncated, cut), places
+
+
+def first_tokens(text: str, encoding: Any) -> np.ndarray:
+    """A token belongs to the word of its last character: its first one may be the space before the word."""
+    words = text.split(" ")
+    starts = np.concatenate([[0], np.cumsum([len(word) + 1 for word in words])[:-1]])
+    places = np.full(len(words), -1, dtype=np.int64)
+    for place, ((begin, end), special) in enumerate(zip(encoding.offsets, encoding.special_tokens_mask, strict=True)):
+        if special or end <= begin or text[end - 1] == " ":
+            continue
+        word = int(np.searchsorted(starts, end - 1, side="right")) - 1
+        if places[word] < 0:
+            places[word] = place
+    return places

@@ -1,0 +1,67 @@
+"""Texts without labels: streamed from files as often as they are needed, never held."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from ..core.errors import UserError
+from .encoding import BATCH, encode
+from .stream import iter_texts
+from .tables import open_table, table_format
+
+MOST_CHARACTERS = 100_000_000
+"""Characters of unlabelled texts that take part in learning a vocabulary."""
+
+
+def text_files(path: str | Path) -> list[Path]:
+    """The file, or every file in the folder and its subfolders, hidden ones left out; sorted."""
+    path = Path(path)
+    if not path.exists():
+        raise UserError(f"{path}: there is no such file or folder; check data.unlabelled")
+    if not path.is_dir():
+        return [path]
+    inside = sorted(file for file in path.rglob("*") if file.is_file())
+    return [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+
+
+def unlabelled_texts(path: str | Path, column: str | list[str] | None = None) -> Iterator[str]:
+    """Every text that is not empty; `column` is the text column of those tables that have it."""
+    found = False
+    for file in text_files(path):
+        named = (
+            column if isinstance(column, str) and table_format(file) and column in open_table(file).columns else None
+        )
+        for _, text in iter_texts(file, named):
+            if text.strip():
+                found = True
+                yield text
+    if not found:
+        raise UserError(f"{path}: there is no text in it; data.unlabelled needs texts, one per line or row")
+
+
+def vocabulary_texts(path: str | Path, column: str | list[str] | None = None) -> Iterator[str]:
+    """The first texts, up to a number of characters that bounds the time to learn a vocabulary."""
+    characters = 0
+    for text in unlabelled_texts(path, column):
+        yield text
+        characters += len(text)
+        if characters >= MOST_CHARACTERS:
+            return
+
+
+@dataclass(frozen=True)
+class Unlabelled:
+    """The token ids of every text, whole; may be iterated over again."""
+
+    path: str
+    tokenizer: PreTrainedTokenizerFast
+    column: str | None = None
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        texts = unlabelled_texts(self.path, self.column)
+        while batch := list(islice(texts, BATCH)):
+            yield from encode(self.tokenizer, batch, None, lambda index: f"{self.path}, a text").rows()

@@ -1,0 +1,70 @@
+"""Whether the drift may leave the exponentials: Softmax(A0 + b) = P w / (P w summed), P = Softmax(A0), w = exp(b).
+
+With b spanning at most `SAFE_RANGE` over the keys this is exact to rounding; beyond it w might underflow.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..initial import InitialCondition
+from ..reads import negative
+
+SAFE_RANGE = 50.0
+
+
+def leaves_exponentials(
+    initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None, limit: float = SAFE_RANGE
+) -> bool:
+    """Whether the drift of every sequence, head and depth spans less than `limit`."""
+    if drift is None:
+        return True
+    if initial.causal:
+        limit = min(limit, SAFE_RANGE / 2)
+    return negative(drift_range(initial, drift) - limit)
+
+
+def half_limit(keys: int) -> float:
+    """The range up to which what a matrix in float16 rounds to zero stays below its precision, for so many keys."""
+    return 29 * math.log(2) - math.log(keys)
+
+
+def drift_range(initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"]) -> Float[Tensor, ""]:
+    """The largest max b - min b over the keys of one sequence, head and depth."""
+    drift = drift.detach().float()
+    if initial.key_padding_mask is None:
+        return (drift.amax(-1) - drift.amin(-1)).max()
+    masked = initial.key_padding_mask[:, None]
+    highest, lowest = drift.masked_fill(masked, -torch.inf), drift.masked_fill(masked, torch.inf)
+    return (highest.amax(-1) - lowest.amin(-1)).max()
+
+
+def drift_weights(
+    initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None, dtype: torch.dtype
+) -> Float[Tensor, "#depth batch heads k"]:
+    """w^l = exp(b^l - max b^l), 0 at padded keys; all ones without drift.
+
+    In causal attention the drift of the first key replaces the maximum, which would leak the future.
+    """
+    if drift is None:
+        batch, keys, _ = initial.keys.shape
+        drift = initial.keys.new_zeros(1, batch, initial.heads, keys)
+    drift = drift.to(dtype)
+    mask = initial.key_padding_mask
+    if mask is not None:
+        drift = drift.masked_fill(mask[:, None], -torch.inf)
+    if not initial.causal:
+        level = drift.detach().amax(-1, keepdim=True)
+    elif mask is None:
+        level = drift.detach()[..., :1]
+    else:
+        first = first_key(mask)[None, :, None, None].expand(*drift.shape[:-1], 1)
+        level = drift.detach().gather(-1, first)
+    return torch.exp(drift - level.masked_fill(level.isinf(), 0.0))
+
+
+def first_key(key_padding_mask: Tensor) -> Tensor:
+    """The first key of each sequence that is not padding; 0 where all are."""
+    return (~key_padding_mask).int().argmax(-1)

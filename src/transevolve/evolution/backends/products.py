@@ -1,0 +1,69 @@
+"""Products with a matrix kept in 16 bits, accumulated in float32, in the way each device does them best."""
+
+import functools
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..initial import at_least_float32
+
+Way = Literal["plain", "accumulated", "widened"]
+
+
+class Precision(NamedTuple):
+    """The types of a computation: `matrix` is kept, `thin` are its factors, `wide` are softmax and normalizers.
+
+    `way` is how products with the matrix are computed: in its own type ("plain"), in its own type with a float32
+    result ("accumulated"), or in float32 on pieces widened while they are in the cache ("widened").
+    """
+
+    matrix: torch.dtype
+    thin: torch.dtype
+    wide: torch.dtype
+    way: Way
+
+    @property
+    def is_low(self) -> bool:
+        return self.matrix != self.wide
+
+    def multiply(self, a: Tensor, b: Tensor) -> Tensor:
+        """a b, for at least one of them low; in float32, or in the low type if the way is plain."""
+        if self.way == "accumulated":
+            return torch.bmm(a.to(self.matrix), b.to(self.matrix), out_dtype=self.wide)
+        kind = self.wide if self.way == "widened" else self.matrix
+        return torch.bmm(a.to(kind), b.to(kind))
+
+
+def asked_dtype(x: Tensor) -> torch.dtype:
+    """The type that autocast asks for, or that of x."""
+    kind = x.device.type
+    if x.dtype != torch.float64 and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return x.dtype
+
+
+def precision_of(x: Tensor) -> Precision:
+    """How to compute with inputs like x, under the present autocast."""
+    low = asked_dtype(x)
+    wide = at_least_float32(low)
+    if low == wide:
+        return Precision(low, low, low, "plain")
+    way = _way(x.device.type, low)
+    return Precision(low, wide if way == "widened" else low, wide, way)
+
+
+def _way(device: str, low: torch.dtype) -> Way:
+    """float16 lacks the range of the factors w v and g / D, so only the matrix itself is kept in it."""
+    if low == torch.float16:
+        return "widened"
+    if device == "cpu":
+        return "plain" if cpu_multiplies_bfloat16() else "widened"
+    return "accumulated" if device == "cuda" else "plain"
+
+
+@functools.cache
+def cpu_multiplies_bfloat16() -> bool:
+    """Whether this CPU has instructions for products in bfloat16, and PyTorch uses them."""
+    has = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return has and torch.ops.mkldnn._is_mkldnn_bf16_supported()

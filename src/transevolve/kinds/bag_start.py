@@ -1,0 +1,98 @@
+"""A classifier that starts as a bag of words: what that decides in its recipe, and how its weights get it."""
+
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from ..config.learning import PLAIN, bag_defaults, small_range
+from ..config.recipe import Recipe
+from ..core.errors import UserError
+from ..core.messages import say
+from ..data import TextData
+from ..data.bag_start import BagStart, bag_start
+from ..data.encoding import joined_ids
+from ..data.unlabelled import Unlabelled
+from ..data.vector_files import read_vectors, tokenizer_words, vector_width
+from ..data.vectors import unit_rows
+from ..models.settings import SIZES, VARIANTS
+from ..models.start import start_as_bag
+
+SHAPE = {"model.hidden_size", "model.num_attention_heads", "model.intermediate_size", "model.block_depth"}
+
+
+def decided_for_texts(recipe: Recipe, data: TextData, bag: bool) -> dict[str, Any]:
+    """Defaults of a model of texts; `bag` is whether it starts as a bag of words unless the recipe says otherwise."""
+    model, training = recipe.model, recipe.training
+    start = model.initialization or ("bag" if bag else "authors")
+    found = {**PLAIN, "model.initialization": start}
+    if start == "authors":
+        return found
+    if start == "bag":
+        assert data.train is not None
+        blocks = model.num_blocks or VARIANTS[model.variant or "fullFF-1"]["num_blocks"]
+        own = bag_defaults(len(data.train), len(data.labels), blocks)
+        if model.size is not None:
+            own = {key: value for key, value in own.items() if key not in SHAPE}
+        elif model.hidden_size is not None:
+            own |= _shape(model.hidden_size)
+        elif model.vectors is not None:
+            width = 64 * -(-(vector_width(model.vectors) + len(data.labels)) // 64)
+            own |= {"model.hidden_size": width, **_shape(width)}
+        if training.batch_tokens is not None:
+            del own["training.batch_size"]
+        if training.epochs is not None or training.max_steps is not None or not data.report.validation_cut:
+            own["training.refit"] = False
+        found |= own
+        if model.size is None:
+            del found["model.size"]
+    width = model.hidden_size or found.get("model.hidden_size") or SIZES[model.size or "small"]["hidden_size"]
+    return {**found, "model.initializer_range": small_range(width)}
+
+
+def _shape(width: int) -> dict[str, int]:
+    heads = next(heads for heads in range(max(1, width // 32), 0, -1) if width % (2 * heads) == 0 or heads == 1)
+    return {"model.num_attention_heads": heads, "model.intermediate_size": 4 * width}
+
+
+def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, membership: np.ndarray | None) -> None:
+    """Puts word vectors, document frequencies and class weights of the training texts into a fresh model.
+
+    `membership` has a row for each text and a column for each class; None where labels are no classes.
+    """
+    assert data.train is not None
+    ids, offsets = joined_ids(data.train)
+    unlabelled = recipe.data.unlabelled
+    column = recipe.data.text if isinstance(recipe.data.text, str) else None
+    texts = Unlabelled(unlabelled, data.tokenizer, column) if unlabelled is not None else ()
+    if unlabelled is not None:
+        say(f"counting words of {unlabelled}")
+    found = bag_start(
+        ids,
+        offsets,
+        membership,
+        vocab_size=len(data.tokenizer),
+        width=model.config.hidden_size,
+        special=data.tokenizer.all_special_ids,
+        unlabelled=texts,
+        seed=recipe.training.seed,
+    )
+    if recipe.model.vectors is not None:
+        found = _with_file(found, recipe.model.vectors, data)
+    start_as_bag(model, found.vectors, found.classes, found.log_idf, found.seen)
+
+
+def _with_file(start: BagStart, path: str, data: TextData) -> BagStart:
+    """The start with vectors of a file instead of its own; words that the file does not have keep none."""
+    room = start.vectors.shape[1]
+    vectors, found = read_vectors(path, tokenizer_words(data.tokenizer), room)
+    placed = np.zeros_like(start.vectors)
+    placed[: len(vectors), : vectors.shape[1]] = unit_rows(vectors)
+    say(f"{int(found.sum()):,} of {len(placed):,} tokens have a vector in {path}")
+    return BagStart(placed, start.classes, start.log_idf, start.seen)
+
+
+def require_no_bag(recipe: Recipe, noun: str) -> None:
+    for name, value in (("initialization", recipe.model.initialization == "bag"), ("vectors", recipe.model.vectors)):
+        if value:
+            raise UserError(f"model.{name} {getattr(recipe.model, name)} is for classes of texts, not for {noun}")

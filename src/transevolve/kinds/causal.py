@@ -1,0 +1,154 @@
+"""Causal language models: the next token of a text, from the tokens before it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, PreTrainedConfig
+
+from ..core.errors import UserError
+from ..data.batching import IGNORED, Batches, Collator, padded
+from ..data.corpus import CAUSAL, USES
+from ..data.encoding import encode
+from ..data.registry import Task
+from .base import Prediction, Where
+from .language import LanguageKind
+from .session import Session
+
+SNIPPET = """import transevolve  # registers the model
+from transformers import pipeline
+
+write = pipeline("text-generation", model={name})
+write("a text that")"""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How `generate` chooses tokens, by the names of the command's options.
+
+    Args:
+        new_tokens: At most this many tokens per text.
+        temperature: Divides the logits; 0 always takes the likeliest token.
+        top_k: Choose among this many of the likeliest tokens; 0 is all.
+        top_p: Choose among the likeliest tokens that together have this probability.
+        beam: Beams of a search for the likeliest text, instead of sampling.
+        samples: Texts per prompt.
+        repetition_penalty: Above 1, tokens of the text so far become less likely.
+        seed: Seed of the sampling.
+    """
+
+    new_tokens: int = 50
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 1.0
+    beam: int = 1
+    samples: int = 1
+    repetition_penalty: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in ("new_tokens", "beam", "samples"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{name} must be at least 1, not {getattr(self, name)}")
+        if self.top_k < 0 or self.temperature < 0 or not 0 < self.top_p <= 1 or self.repetition_penalty <= 0:
+            raise UserError("--top_k and --temperature must be at least 0, --top_p above 0 and at most 1")
+        if self.samples > 1 and (not self.sampled) and self.samples > self.beam:
+            raise UserError(f"--samples {self.samples} needs --temperature above 0, or as many beams (--beam)")
+
+    @property
+    def sampled(self) -> bool:
+        return self.beam == 1 and self.temperature > 0
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of Hugging Face's `generate`."""
+        common = {
+            "max_new_tokens": self.new_tokens,
+            "num_beams": self.beam,
+            "num_return_sequences": self.samples,
+            "repetition_penalty": self.repetition_penalty,
+        }
+        if not self.sampled:
+            return {**common, "do_sample": False}
+        chosen = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
+        return {**common, "do_sample": True, **chosen}
+
+
+@dataclass(frozen=True)
+class GeneratedText(Prediction):
+    """The prompt with what the model writes after it, once per sample."""
+
+    texts: list[str]
+
+    def line(self) -> str:
+        """One line per sample; line breaks in it become spaces."""
+        return "\n".join(" ".join(text.splitlines()) for text in self.texts)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"prompt": self.text, "texts": self.texts}
+
+
+class CausalCollator(Collator):
+    """The tokens are their own labels; fillers have none."""
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        batch = super().__call__([{"input_ids": row["input_ids"]} for row in rows])
+        fillers = torch.tensor([[row["labels"] == IGNORED] for row in rows])
+        batch["labels"] = batch["input_ids"].masked_fill((batch["attention_mask"] == 0) | fillers, IGNORED)
+        # The first token of a row is predicted from nothing, and is not counted.
+        batch["labels"][:, 0] = IGNORED
+        return batch
+
+
+class Causal(LanguageKind):
+    name = "causal"
+    noun = "a causal language model"
+    command = "generate"
+    tasks: ClassVar[Mapping[str, Task]] = {
+        "causal": Task("texts without labels: each token from those before it", USES, CAUSAL.load, "causal")
+    }
+    head = "ForCausalLM"
+    auto_class = AutoModelForCausalLM
+    pipeline_tag = "text-generation"
+
+    def collator(self, session: Session) -> CausalCollator:
+        return CausalCollator(session.pad)
+
+    def scoring_collator(self, session: Session) -> CausalCollator:
+        return CausalCollator(session.pad)
+
+    def predicted(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return logits[:, :-1], labels[:, 1:]
+
+    def predict(self, session: Session, texts: Sequence[str], where: Where, **options: Any) -> list[GeneratedText]:
+        sampling: Sampling = options.get("sampling") or Sampling()
+        tokenizer = session.tokenizer
+        prompts = encode(tokenizer, texts, None, where).rows()
+        found: list[list[str]] = [[] for _ in texts]
+        tokens = max(session.batch_tokens // (sampling.samples * sampling.beam), 1)
+        with session.inference(), torch.random.fork_rng():
+            torch.manual_seed(sampling.seed)
+            for batch in Batches([len(ids) + sampling.new_tokens for ids in prompts], tokens=tokens, shuffle=False):
+                ids, mask = padded_left([prompts[i] for i in batch], session.pad)
+                ids, mask = ids.to(session.device), mask.to(session.device)
+                generate: Any = session.model.generate
+                written = generate(ids, attention_mask=mask, pad_token_id=session.pad, **sampling.arguments())
+                new = tokenizer.batch_decode(written[:, ids.shape[1] :], skip_special_tokens=True)
+                for place, number in enumerate(batch):
+                    added = new[place * sampling.samples : (place + 1) * sampling.samples]
+                    found[number] = [texts[number] + text if texts[number] else text.lstrip() for text in added]
+        return [GeneratedText(*pair) for pair in zip(texts, found, strict=True)]
+
+    def description(self, config: PreTrainedConfig) -> str:
+        return "continues a text"
+
+    def snippet(self, name: str, config: PreTrainedConfig) -> str:
+        return SNIPPET.format(name=name)
+
+
+def padded_left(sequences: Sequence[np.ndarray], value: int) -> tuple[Tensor, Tensor]:
+    """Sequences that end in the same column, and which entries are real."""
+    ids, mask = padded([sequence[::-1] for sequence in sequences], value)
+    return ids.flip(1), mask.flip(1)

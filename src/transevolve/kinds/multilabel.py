@@ -1,0 +1,170 @@
+"""Texts into any number of labels each. The threshold of a label is chosen on validation and saved with the model."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from ..config.recipe import Recipe
+from ..data import TextData
+from ..data.batching import IGNORED, Collator
+from ..data.labelsets import LabelSets
+from ..data.registry import Task
+from ..data.sources import MULTILABEL
+from ..data.text import USES, TextTask
+from ..metrics.multilabel import LabelSetScores, best_thresholds, label_set_scores
+from .base import LossFunction, Prediction, Score, Table
+from .classification import ONE_FIELD
+from .encoder import EncoderKind
+from .session import Session
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+SNIPPET = """import transevolve  # registers the model
+from transformers import pipeline
+
+classify = pipeline("text-classification", model={name}, top_k=None)
+thresholds = dict(zip(classify.model.config.id2label.values(), classify.model.config.thresholds))
+[found["label"] for found in classify("a text") if found["score"] >= thresholds[found["label"]]]"""
+
+
+@dataclass(frozen=True)
+class LabelSetScore(Score):
+    found: LabelSetScores
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**super().as_dict(), "labels": [asdict(score) for score in self.found.labels]}
+
+    def tables(self) -> list[Table]:
+        rows = [
+            [s.label, f"{s.precision:.4f}", f"{s.recall:.4f}", f"{s.f1:.4f}", f"{s.rows:,}"] for s in self.found.labels
+        ]
+        title = ", ".join(f"{name} {value:.4f}" for name, value in self.metrics.items() if name != "loss")
+        return [Table(title, ["label", "precision", "recall", "F1", "rows"], rows)]
+
+
+@dataclass(frozen=True)
+class LabelSetPrediction(Prediction):
+    """The probability of each label, and the labels above their thresholds, the most probable first."""
+
+    probabilities: dict[str, float]
+    labels: list[str]
+
+    def line(self) -> str:
+        return "\t".join(f"{label.translate(ONE_FIELD)} {self.probabilities[label]:.4f}" for label in self.labels)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"text": self.text, "labels": self.labels, "probabilities": self.probabilities}
+
+
+class MultiHotCollator(Collator):
+    """Labels are rows of 0 and 1; those of fillers are negative."""
+
+    def labels(self, labels: list[Any]) -> Tensor:
+        return torch.tensor(labels, dtype=torch.float32)
+
+
+class MultiLabel(EncoderKind):
+    name = MULTILABEL
+    noun = "a multi-label classifier"
+    tasks: ClassVar[Mapping[str, Task]] = {
+        MULTILABEL: Task(
+            "your own texts with any number of labels each",
+            USES | {"label_separator"},
+            TextTask(targets=LabelSets()).load,
+            MULTILABEL,
+        )
+    }
+    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
+    metrics: ClassVar[Mapping[str, bool]] = {"micro_f1": True, "macro_f1": True, "exact_match": True, "loss": False}
+    refused: ClassVar[Mapping[str, str]] = {
+        "model.label_smoothing": "spreads over classes that exclude each other",
+        "training.refit": "would train on the rows that choose the thresholds",
+    }
+
+    starts_as_bag = True
+
+    def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray:
+        return labels.astype(float)
+
+    def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
+        """No refit: thresholds are chosen on rows that take no part in training."""
+        return {**super().decide(recipe, data), "training.refit": False}
+
+    def fits(self, config: PreTrainedConfig) -> bool:
+        return config.problem_type == "multi_label_classification" and not config.is_encoder_decoder
+
+    def facts(self, data: TextData) -> dict[str, Any]:
+        return {"problem_type": "multi_label_classification"}
+
+    def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
+        model = super().build(recipe, data)
+        model.config.update({"thresholds": [0.5] * len(data.labels)})
+        return model
+
+    def loss(self, recipe: Recipe, data: TextData) -> LossFunction:
+        """With balanced weights, the rows that have a label weigh as much as those that have not."""
+        if recipe.training.class_weights is None:
+            return binary_cross_entropy
+        assert data.train is not None
+        shares = np.asarray(data.train["labels"][:]).mean(0)
+        weights = torch.tensor((1 - shares) / np.maximum(shares, 1e-12), dtype=torch.float32)
+        return partial(binary_cross_entropy, weights=torch.where(torch.tensor(shares) > 0, weights, 1.0))
+
+    def collator(self, session: Session) -> MultiHotCollator:
+        return MultiHotCollator(session.pad)
+
+    def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
+        """While training, the rows are those of validation: they choose the thresholds."""
+        outputs, labels = self.row_outputs(session, rows)
+        if not final:
+            session.model.config.update({"thresholds": best_thresholds(outputs, labels).tolist()})
+        return self.assess(outputs, labels, session.model.config)
+
+    def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray:
+        shares = labels.mean(0).clip(1e-12, 1 - 1e-12)
+        return np.log(shares / (1 - shares))
+
+    def baseline_settings(self, labels: np.ndarray) -> dict[str, Any]:
+        """Of answers that ignore the text, all labels at once score the best F1 of each."""
+        return {"thresholds": [0.0] * labels.shape[1]}
+
+    def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> LabelSetScore:
+        found = label_set_scores(outputs, labels, self.thresholds(config), self.labels(config))
+        metrics = {name: getattr(found, name) for name in ("loss", "micro_f1", "macro_f1", "exact_match")}
+        return LabelSetScore(metrics, len(labels), found)
+
+    def thresholds(self, config: PreTrainedConfig) -> np.ndarray:
+        return np.asarray(getattr(config, "thresholds", [0.5] * config.num_labels))
+
+    def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> LabelSetPrediction:
+        from scipy.special import expit
+
+        names, probabilities = self.labels(config), expit(output)
+        above = np.flatnonzero(probabilities >= self.thresholds(config))
+        chosen = [names[place] for place in above[np.argsort(-probabilities[above], kind="stable")]]
+        return LabelSetPrediction(text, dict(zip(names, probabilities.tolist(), strict=True)), chosen)
+
+    def description(self, config: PreTrainedConfig) -> str:
+        return f"gives a text any of {config.num_labels} labels"
+
+    def snippet(self, name: str, config: PreTrainedConfig) -> str:
+        return SNIPPET.format(name=name)
+
+
+def binary_cross_entropy(
+    outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None, weights: Tensor | None = None
+) -> Tensor:
+    """`weights` are those of the labels that rows have."""
+    real, logits = labels != IGNORED, outputs.logits
+    positive = None if weights is None else weights.to(logits)
+    losses = binary_cross_entropy_with_logits(logits, labels.to(logits), pos_weight=positive, reduction="none")
+    total = torch.where(real, losses, 0.0).sum()
+    return total / (real.sum() if num_items_in_batch is None else num_items_in_batch)

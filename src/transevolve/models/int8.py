@@ -1,0 +1,160 @@
+"""Dynamic int8 on a CPU: weights with a scale per row, activations quantized as they come, by PyTorch's kernels.
+
+Linear layers, embeddings and the output projection are quantized; norms, depths and biases stay as they are. A weight
+that is shared, as between embedding and output, stays shared. Random rotations are folded into one matrix first; they
+are drawn again when a model is loaded, so they take no room in its file.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.ao.quantization.observer import PerChannelMinMaxObserver
+from transformers import PreTrainedModel
+
+from ..evolution.feedforward import GlorotLinear, RotationLinear
+from .embedding import TokenEmbedding
+
+LINEAR, EMBEDDING = (nn.Linear, GlorotLinear), (nn.Embedding, TokenEmbedding)
+SCALE = "scale"
+
+
+@contextmanager
+def _supported() -> Iterator[None]:
+    """Hides the announcement that a later PyTorch will have these tensors in another form."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
+        yield
+
+
+class Rows(nn.Module):
+    """A matrix as int8 with a scale per row."""
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, weight: Tensor):
+        super().__init__()
+        observer = PerChannelMinMaxObserver(0, dtype=torch.qint8, qscheme=torch.per_channel_symmetric)
+        observer(weight.detach().float())
+        scales, zeros = observer.calculate_qparams()
+        with _supported():
+            found = torch.quantize_per_channel(weight.detach().float(), scales.double(), zeros, 0, torch.qint8)
+        self.register_buffer("weight", found.int_repr())
+        self.register_buffer(SCALE, scales.float())
+
+    def quantized(self) -> Tensor:
+        zeros = torch.zeros(len(self.scale), dtype=torch.long)
+        with _supported():
+            return torch._make_per_channel_quantized_tensor(self.weight, self.scale.double(), zeros, 0)
+
+
+class Int8Linear(Rows):
+    """`nn.Linear` on PyTorch's int8 kernels. Activations have 7 bits where the CPU's 8-bit products could overflow."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        super().__init__(weight)
+        self.out_features, self.in_features = weight.shape
+        self.bias = None if bias is None else nn.Parameter(bias.detach().float(), requires_grad=False)
+        self._packed: Any = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self._packed is None:
+            self._packed = torch.ops.quantized.linear_prepack(self.quantized(), self.bias)
+        return torch.ops.quantized.linear_dynamic(x.float(), self._packed, reduce_range=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_packed": None}
+
+
+class Int8Embedding(Rows):
+    """`nn.Embedding`, or `TokenEmbedding` without its dropout."""
+
+    seen: Tensor | None
+
+    def __init__(self, embedding: nn.Embedding):
+        super().__init__(embedding.weight)
+        self.num_embeddings, self.embedding_dim = embedding.weight.shape
+        own = isinstance(embedding, TokenEmbedding)
+        self.factor = math.sqrt(self.embedding_dim) if own else 1.0
+        self.position_scale = embedding.position_scale if own else 1.0
+        self.register_buffer("seen", embedding.seen if own else None)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.weight[input].float() * (self.scale[input] * self.factor)[..., None]
+
+
+def quantize(model: PreTrainedModel) -> PreTrainedModel:
+    """Quantizes a model in place; it can then be used, and no longer trained."""
+    model.eval()
+    shared: dict[int, Rows] = {}
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            made = _int8(child)
+            if made is None:
+                continue
+            weight = getattr(child, "weight", None)
+            if isinstance(weight, Tensor):
+                first = shared.setdefault(id(weight), made)
+                made.weight, made.scale = first.weight, first.scale
+            setattr(parent, name, made)
+    return model
+
+
+def _int8(module: nn.Module) -> Rows | None:
+    if type(module) in LINEAR:
+        module = cast(nn.Linear, module)
+        return Int8Linear(module.weight, module.bias)
+    if isinstance(module, RotationLinear):
+        return Int8Linear(module.weight().mT, module.bias)
+    if type(module) in EMBEDDING:
+        return Int8Embedding(cast(nn.Embedding, module))
+    return None
+
+
+def is_int8(model: PreTrainedModel) -> bool:
+    return any(isinstance(module, Rows) for module in model.modules())
+
+
+def int8_weights(floats: PreTrainedModel, model: PreTrainedModel) -> dict[str, Tensor]:
+    """What to store of a quantized model: the weights of the original by their names, int8 with scales where it has
+    them. A shared weight is stored once."""
+    made = {name: module for name, module in model.named_modules() if isinstance(module, Rows)}
+    stored: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in floats.state_dict(keep_vars=True).items():
+        if id(tensor) in seen:
+            continue
+        seen.add(id(tensor))
+        owner, _, last = name.rpartition(".")
+        if owner in made and last == "weight":
+            stored[name], stored[f"{owner}.{SCALE}"] = made[owner].weight, made[owner].scale
+        else:
+            stored[name] = tensor.detach()
+    return {name: tensor.contiguous() for name, tensor in stored.items()}
+
+
+def float_weights(stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that a stored int8 model stands for, in float32."""
+    found = {}
+    for name, tensor in stored.items():
+        scale = stored.get(f"{name.removesuffix('.weight')}.{SCALE}")
+        if tensor.dtype == torch.int8 and scale is not None:
+            found[name] = tensor.float() * scale[:, None]
+        elif not (name.endswith(f".{SCALE}") and f"{name.removesuffix(SCALE)}weight" in stored):
+            found[name] = tensor
+    return found
+
+
+def restore(model: PreTrainedModel, stored: dict[str, Tensor]) -> PreTrainedModel:
+    """A model that holds `float_weights(stored)`, as it was quantized before."""
+    quantize(model)
+    for name, module in model.named_modules():
+        if isinstance(module, Rows) and f"{name}.{SCALE}" in stored:
+            module.weight.copy_(stored[f"{name}.weight"])
+            module.scale.copy_(stored[f"{name}.{SCALE}"])
+    return model

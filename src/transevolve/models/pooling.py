@@ -1,0 +1,61 @@
+"""From token vectors to logits: a mean over the real tokens, plain or weighted, layer norm, linear."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from ..evolution.feedforward import GlorotLinear
+
+
+def masked_mean(x: Float[Tensor, "batch n d"], padding: Bool[Tensor, "batch n"] | None) -> Float[Tensor, "batch d"]:
+    """The mean over real tokens; zero for a sequence that has none."""
+    if padding is None:
+        return x.mean(1)
+    real = (~padding)[..., None].to(x.dtype)
+    return (x * real).sum(1) / real.sum(1).clamp(min=1)
+
+
+def weighted_mean(
+    x: Float[Tensor, "batch n d"], log_weight: Float[Tensor, "batch n"], padding: Bool[Tensor, "batch n"] | None
+) -> Float[Tensor, "batch d"]:
+    """The mean over real tokens, each weighted by exp(log_weight); zero for a sequence that has none."""
+    if padding is not None:
+        log_weight = log_weight.masked_fill(padding, -torch.inf)
+    highest = log_weight.detach().amax(1, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
+    weight = torch.exp(log_weight - highest)
+    total = weight.sum(1, keepdim=True)
+    return (weight[:, None] @ x)[:, 0] / total.masked_fill(total == 0, 1.0)
+
+
+class PoolingHead(nn.Module):
+    """Masked mean, layer norm, linear: from token vectors to logits.
+
+    With a vocabulary the mean is weighted by exp(w[token]), w learned; it starts as the plain mean.
+    """
+
+    def __init__(self, hidden_size: int, num_labels: int, eps: float, vocab_size: int | None = None):
+        super().__init__()
+        self.token_weight = None if vocab_size is None else nn.Parameter(torch.zeros(vocab_size))
+        self.norm = nn.LayerNorm(hidden_size, eps=eps)
+        self.classifier = GlorotLinear(hidden_size, num_labels)
+
+    def reset_parameters(self) -> None:
+        if self.token_weight is not None:
+            nn.init.zeros_(self.token_weight)
+
+    def forward(
+        self, x: Float[Tensor, "batch n d"], padding: Tensor | None, input_ids: Int[Tensor, "batch n"] | None = None
+    ) -> Float[Tensor, "batch labels"]:
+        if self.token_weight is None:
+            return self.classifier(self.norm(masked_mean(x, padding)))
+        if input_ids is None:
+            raise ValueError("pooling='weighted' weighs tokens by their ids: give input_ids, not inputs_embeds")
+        return self.classifier(self.norm(weighted_mean(x, self.token_weight[input_ids], padding)))
+
+
+def pooling_head(config: Any) -> PoolingHead:
+    """The head that a classifier's configuration describes."""
+    vocab_size = config.vocab_size if config.pooling == "weighted" else None
+    return PoolingHead(config.hidden_size, config.num_labels or 1, config.resolved_eps, vocab_size)

@@ -1,0 +1,1 @@
+"""Exported translators at work: onnxruntime, numpy and tokenizers, without PyTorch and transformers."""

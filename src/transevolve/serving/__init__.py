@@ -1,0 +1,1 @@
+"""A run behind HTTP: JSON in, JSON out, requests answered in batches."""

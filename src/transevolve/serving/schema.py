@@ -1,0 +1,99 @@
+"""Requests and answers, as the server documents and checks them."""
+
+from collections.abc import Hashable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from ..inference import LoadedRun
+from ..kinds.causal import Sampling
+from ..kinds.translation import run_search
+from .limits import Limits
+
+MOST_BEAMS, MOST_EXTRA = 32, 1000
+
+
+class TextsRequest(BaseModel):
+    """Texts to answer, in order."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    texts: list[str]
+
+    def options(self, model: LoadedRun) -> Hashable:
+        """Options of `LoadedRun.answer`, as pairs; requests with equal ones share batches."""
+        return ()
+
+
+class TranslateRequest(TextsRequest):
+    """Sentences to translate, in order."""
+
+    beam: int | None = Field(None, ge=1, le=MOST_BEAMS, description="Beams; by default the recipe's, usually 4")
+    length_penalty: float | None = Field(None, ge=0, le=10, description="Exponent of the length penalty; 0.6")
+    extra_length: int | None = Field(None, ge=1, le=MOST_EXTRA, description="Tokens beyond the source's length")
+    n_best: int | None = Field(None, ge=1, le=MOST_BEAMS, description="Translations of each sentence, best first")
+
+    def options(self, model: LoadedRun) -> Hashable:
+        changes = self.model_dump(exclude={"texts"})
+        return (("search", run_search(model.recipe, **changes)),)
+
+
+class GenerateRequest(TextsRequest):
+    """Prompts to continue, in order; with a temperature above 0, texts depend on what else is in the batch."""
+
+    new_tokens: int = Field(50, ge=1, le=MOST_EXTRA, description="Tokens to write at most")
+    temperature: float = Field(1.0, ge=0, le=100, description="Divides the logits; 0 always takes the likeliest")
+    top_k: int = Field(50, ge=0, description="Choose among this many of the likeliest tokens; 0 is all")
+    top_p: float = Field(1.0, gt=0, le=1, description="Choose among tokens that together have this probability")
+    beam: int = Field(1, ge=1, le=MOST_BEAMS, description="Beams, instead of sampling")
+    samples: int = Field(1, ge=1, le=MOST_BEAMS, description="Texts per prompt")
+    repetition_penalty: float = Field(1.0, gt=0, le=100, description="Above 1, tokens so far become less likely")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the sampling")
+
+    def options(self, model: LoadedRun) -> Hashable:
+        return (("sampling", Sampling(**self.model_dump(exclude={"texts"}))),)
+
+
+REQUESTS: dict[str, type[TextsRequest]] = {
+    "predict": TextsRequest,
+    "translate": TranslateRequest,
+    "generate": GenerateRequest,
+}
+
+
+class ExplainRequest(BaseModel):
+    """One text to explain."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    text: str
+
+
+class Answers(BaseModel):
+    """An object for each text: what `transevolve predict --json` or `translate --json` prints for it."""
+
+    predictions: list[dict[str, Any]]
+
+
+class Error(BaseModel):
+    """What was wrong, in one line."""
+
+    error: str
+
+
+class Info(BaseModel):
+    """The model behind the server."""
+
+    run: str
+    kind: str
+    path: str
+    parameters: int
+    max_tokens: int
+    labels: list[str] | None
+    version: str
+
+
+def request_class(command: str, limits: Limits, example: str) -> type[TextsRequest]:
+    """The request of a command, limited as the server is."""
+    base = REQUESTS.get(command, TextsRequest)
+    text = Annotated[str, Field(max_length=limits.characters)]
+    described = Field(min_length=1, max_length=limits.texts, description="The texts", examples=[[example]])
+    return create_model(base.__name__, __base__=base, texts=(list[text], described))  # pyright: ignore

@@ -1,0 +1,133 @@
+"""What a training would take: rows, tokens and steps of its data, and the time and memory of a few steps here."""
+
+import math
+import time
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel, set_seed
+
+from ..config.recipe import Recipe
+from ..core.devices import default_device
+from ..core.errors import UserError
+from ..core.machine import device_name
+from ..core.peak_memory import peak_memory
+from ..core.progress import clock
+from ..data import TextData, load_data
+from ..data.batching import Batches, RowStore
+from ..kinds.base import Kind
+from ..kinds.registry import resolve
+from ..kinds.session import Session
+from .hf_arguments import check_training
+from .optimizer import build_optimizer
+from .train import default_tokens
+
+SECONDS, MOST_STEPS = 10.0, 50
+FORWARD_SHARE = 1 / 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An estimate.
+
+    Args:
+        tokens: Tokens of an epoch, without padding.
+        padded: Tokens of an epoch, with padding, which also takes time.
+        measured: Steps that were timed.
+        rate: Tokens per second in training, padding counted.
+        seconds: Estimated time of all steps and validations.
+        memory: Bytes by which the largest batch raised memory.
+    """
+
+    rows: dict[str, int]
+    tokens: int
+    padded: int
+    steps_per_epoch: int
+    steps: int
+    parameters: int
+    device: str
+    measured: int
+    rate: float
+    seconds: float
+    memory: int
+
+    def table(self) -> list[list[str]]:
+        return [
+            ["rows", ", ".join(f"{split} {count:,}" for split, count in self.rows.items())],
+            ["tokens per epoch", f"{self.tokens:,}, with padding {self.padded:,}"],
+            ["steps", f"{self.steps:,}, {self.steps_per_epoch:,} per epoch"],
+            ["parameters", f"{self.parameters:,}"],
+            ["speed", f"{self.rate:,.0f} tokens/s on {self.device}, over {self.measured} steps"],
+            ["time", f"about {clock(self.seconds)} (h:mm:ss), validation included"],
+            ["memory", f"about {self.memory / 1e9:.2f} GB for the model, its optimizer and the largest batch"],
+        ]
+
+
+def plan(recipe: Recipe) -> Plan:
+    """Loads the data, builds the model, and trains for some seconds; nothing is written."""
+    kind = resolve(recipe)
+    check_training(recipe.training)
+    data = load_data(recipe.data)
+    if data.train is None or not len(data.train):
+        raise UserError("there are no training rows")
+    set_seed(recipe.training.seed)
+    device, options = default_device(), recipe.training
+    lengths = data.train["length"][:]
+    tokens = options.batch_tokens or (None if options.batch_size else default_tokens(lengths))
+    batches = Batches(lengths, rows=options.batch_size, tokens=tokens, seed=options.seed)
+    with peak_memory(str(device)) as read:
+        model: PreTrainedModel = kind.build(recipe, data)
+        model.to(device)  # pyright: ignore[reportArgumentType]
+        measured, rate = _measure(recipe, kind, data, model, batches)
+        memory, _ = read()
+    padded = sum(len(batch) * max(lengths[row] for row in batch) for batch in batches.whole())
+    steps = options.max_steps or math.ceil(options.epochs * len(batches))
+    epochs = steps / len(batches)
+    scored = 0 if data.validation is None else sum(data.validation["length"][:])
+    validations = steps // options.eval_steps if options.eval_steps else math.ceil(epochs)
+    return Plan(
+        rows={split: facts.rows for split, facts in data.report.splits.items()},
+        tokens=sum(lengths),
+        padded=padded,
+        steps_per_epoch=len(batches),
+        steps=steps,
+        parameters=sum(weight.numel() for weight in model.parameters()),
+        device=device_name(str(device)),
+        measured=measured,
+        rate=rate,
+        seconds=(epochs * padded + FORWARD_SHARE * validations * scored) / rate,
+        memory=memory,
+    )
+
+
+def _measure(recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel, batches: Batches) -> tuple[int, float]:
+    """Steps that were timed, and tokens per second; the largest batch comes first, and is not timed."""
+    device = next(model.parameters()).device
+    session = Session(model, data.tokenizer, recipe, device, recipe.training.eval_tokens)
+    rows, collate, loss_of = RowStore(data.train), kind.collator(session), kind.loss(recipe)
+    optimizer = build_optimizer(model.parameters(), recipe.training)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    order = batches.whole()
+    largest = max(order, key=lambda batch: len(batch) * max(rows.lengths[row] for row in batch) ** 2)
+    tokens, spent, measured = 0, 0.0, 0
+    bf16 = recipe.training.precision == "bf16"
+    model.train()
+    for number, batch in enumerate([largest, *order[:MOST_STEPS]]):
+        inputs = {name: value.to(device) for name, value in collate([rows[int(row)] for row in batch]).items()}
+        started = time.perf_counter()
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            outputs = model(**inputs)
+            loss = outputs.loss if loss_of is None else loss_of(outputs, inputs["labels"])
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        if number:
+            spent += time.perf_counter() - started
+            tokens += inputs["input_ids"].numel()
+            measured += 1
+        if spent > SECONDS:
+            break
+    return measured, tokens / max(spent, 1e-9)

@@ -1,0 +1,43 @@
+"""The recipe with every value that was used, where nothing was set."""
+
+from dataclasses import fields
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from ..config.recipe import Recipe
+from ..data import TextData
+from ..data.batching import Batches
+from ..data.registry import TASKS, task_of
+from ..kinds.systems import MARIAN, OURS, shared_settings
+from ..models.settings import ModelSettings
+
+
+def fill_in(recipe: Recipe, data: TextData, model: PreTrainedModel, batches: Batches) -> list[str]:
+    """Sets what was None to the value that the task, the model and the batches have; returns the keys it set."""
+    uses, found = TASKS[task_of(recipe.data)].uses, {**data.report.columns, **data.report.settings}
+    used = {f"data.{name}": value for name, value in found.items() if name in uses}
+    used |= {f"model.{name}": value for name, value in _model_settings(recipe, model).items()}
+    if recipe.training.batch_size is None:
+        used["training.batch_tokens"] = batches.tokens
+    if recipe.training.memory is None:
+        used["training.accumulation"] = batches.parts
+    filled = []
+    for key, value in used.items():
+        section, name = key.split(".")
+        options = getattr(recipe, section)
+        if value is not None and getattr(options, name) is None:
+            setattr(options, name, value)
+            filled.append(key)
+    return filled
+
+
+def _model_settings(recipe: Recipe, model: PreTrainedModel) -> dict[str, Any]:
+    system, config = recipe.model.system, model.config
+    if system == MARIAN:
+        return {}
+    names = {f.name for f in fields(ModelSettings)} if system == OURS else shared_settings(system)
+    found = {name: getattr(config, name, None) for name in names if hasattr(recipe.model, name)}
+    if system == OURS:
+        return {"variant": recipe.model.variant or "fullFF-1", **found}
+    return {**found, "num_blocks": 1, "block_depth": config.num_hidden_layers // (recipe.model.num_blocks or 1)}

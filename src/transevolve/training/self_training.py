@@ -1,0 +1,68 @@
+"""Self-training: texts without labels, labelled by a model that is sure of them, join the rows it learns from."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from ..config.recipe import Recipe
+from ..core.errors import UserError
+from ..data import TextData
+from ..data.encoding import encode
+from ..data.options import SPLITS
+from ..data.unlabelled import unlabelled_texts
+from ..kinds.base import Kind
+from ..kinds.classification import Classification, ClassPrediction
+from ..kinds.session import Session
+
+SURE, MOST, WINDOW = 0.9, 5, 1024
+
+
+def check_self_training(recipe: Recipe, kind: Kind) -> None:
+    if not recipe.training.self_training:
+        return
+    if not isinstance(kind, Classification):
+        raise UserError(f"training.self_training labels texts with classes, which {kind.noun} does not have: remove it")
+    if recipe.data.unlabelled is None:
+        raise UserError("training.self_training needs texts without labels: name them with data.unlabelled")
+
+
+def guessed_texts(kind: Kind, session: Session, recipe: Recipe, data: TextData) -> tuple[list[str], list[int]]:
+    """Texts of `data.unlabelled` that the model gives a class with a probability of 0.9 or more, and their classes.
+
+    At most five for each labelled row of a class, so that classes keep their proportions; texts that a split of the
+    data has too are left out.
+    """
+    assert data.train is not None
+    room = MOST * np.bincount(np.asarray(data.train["labels"][:]), minlength=len(data.labels))
+    texts, classes = [], []
+    for window in _windows(recipe, data):
+        for found in kind.predict(session, window, lambda index: f"{recipe.data.unlabelled}, a text"):
+            assert isinstance(found, ClassPrediction)
+            place = data.labels.index(found.label)
+            if found.probability >= SURE and room[place]:
+                room[place] -= 1
+                texts.append(found.text)
+                classes.append(place)
+        if not room.any():
+            break
+    return texts, classes
+
+
+def with_guesses(data: TextData, texts: Sequence[str], classes: Sequence[int]) -> TextData:
+    """The data with more training rows."""
+    from datasets import concatenate_datasets
+
+    assert data.train is not None
+    encoded = encode(data.tokenizer, texts, data.report.max_length, lambda index: "an unlabelled text")
+    train = concatenate_datasets([data.train, encoded.dataset(np.asarray(classes, dtype=np.int64))])
+    return replace(data, train=train, originals={**data.originals, "train": [*data.originals["train"], *texts]})
+
+
+def _windows(recipe: Recipe, data: TextData) -> Iterator[list[str]]:
+    known = {text for split in SPLITS for text in data.texts(split) or ()}
+    texts = unlabelled_texts(str(recipe.data.unlabelled), recipe.data.text)
+    new = (text for text in texts if text not in known)
+    while window := list(islice(new, WINDOW)):
+        yield window
