@@ -76,5 +76,10 @@ def check_page(page: Path, width: int, dark: bool) -> None:
     assert not seen.errors
     assert seen.overflow <= 0
     assert not seen.clipped
-    brightness = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (seen.ink, seen.ground)]
-    assert (brightness[0] > brightness[1]) == dark
+    assert is_dark(seen) == dark
+
+
+def is_dark(seen: Seen) -> bool:
+    """Whether the text is brighter than its background."""
+    ink, ground = (sum(map(float, re.findall(r"[\d.]+", colour)[:3])) for colour in (seen.ink, seen.ground))
+    return ink > ground

@@ -15,7 +15,7 @@ from transevolve.evolution import reads
 
 DEVICE = "cuda:0"
 CUDA, META, DEVICE_TYPES = 1, 14, 22
-ANSWERS = {"drift": -1.0, "padding": True, "passes": 0}
+ANSWERS = {"drift": -1.0, "padding": True, "passes": 0, "frequencies": [12, 7, 12]}
 
 
 def _let_autograd_see_cuda() -> None:
@@ -70,6 +70,7 @@ def backward(y: Tensor) -> dict[int, Tensor]:
             if following is not None and grad is not None:
                 wanted, slots = following._input_metadata[place], waiting.setdefault(following, {})
                 assert grad.device == wanted.device, f"{node.name()} has a gradient on {grad.device}"
+                grad = grad.real if grad.is_complex() and not wanted.dtype.is_complex else grad
                 grad = grad.sum_to_size(tuple(wanted.shape)).to(wanted.dtype)
                 slots[place] = slots[place] + grad if place in slots else grad
     return found

@@ -65,7 +65,7 @@ def test_bf16_trains_as_well(head):
         labels = {"num_labels": 4} if head == "ForSequenceClassification" else {}
         model = build_transevolve(head, vocab_size=50, dropout=0.0, **labels).cuda().train()
         options = TrainingOptions(learning_rate=3e-4)
-        optimizer = build_optimizer(model.parameters(), options)
+        optimizer = build_optimizer(model, options)
         schedule = build_schedule(optimizer, options, STEPS, model.config.hidden_size)
         generator, losses = torch.Generator().manual_seed(1), []
         for _ in range(STEPS):

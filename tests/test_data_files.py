@@ -290,7 +290,7 @@ def test_the_report_counts(tmp_path):
     assert facts.classes == {"a": 10, "b": 10}
     assert facts.tokens == sum(data.train["length"]) == 4 * (1 + 4 + 6 + 10 + 10)
     assert max(data.train["length"]) == 10
-    assert "4 (20.0 %) were too long and cut; 8 without text, kept" in "\n".join(data.report.lines())
+    assert "4 (20.0 %) were too long and cut (29.5 % of tokens); 8 without text, kept" in "\n".join(data.report.lines())
     assert json.loads(json.dumps(data.report.as_dict()))["splits"]["train"]["truncated"] == 4
 
 

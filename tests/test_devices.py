@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from fake_device import DEVICE, backward, fake_gpu, low_precision
 from peers_cases import SMALL
@@ -65,7 +66,7 @@ def a_training_step(model, inputs, low, gpu) -> None:
     grads = backward(loss)
     for p in model.parameters():
         p.grad = grads.get(id(p))
-    build_optimizer(model.parameters(), TrainingOptions()).step()
+    build_optimizer(model, TrainingOptions()).step()
     assert everything_is_there([loss, *grads.values()])
     assert all(p.grad is not None and p.grad.dtype == p.dtype for p in model.parameters() if p.requires_grad)
     assert loss.dtype == torch.float32
@@ -100,11 +101,12 @@ def test_heads_train_with_one_read(head, variant, low):
 @pytest.mark.parametrize("low", [None, torch.bfloat16], ids=["fp32", "bf16"])
 @pytest.mark.parametrize("system", list(SYSTEMS))
 def test_systems_train_without_a_read(system, low):
+    """FNet alone needs to know lengths, in each of its two layers."""
     shape = {**TINY, "num_labels": 3, "num_hidden_layers": 2, "max_position_embeddings": 48}
     model = build_peer("ForSequenceClassification", system, system_settings=SMALL.get(system), **shape)
     with fake_gpu() as gpu:
         a_training_step(model, batch(HEADS["ForSequenceClassification"]), low, gpu)
-    assert gpu.reads == []
+    assert gpu.reads == (["frequencies"] * 2 if system == "fnet" else [])
 
 
 @pytest.mark.parametrize("low", [None, torch.bfloat16], ids=["fp32", "bf16"])
@@ -134,7 +136,7 @@ def test_a_wide_drift_repeats_the_pass():
 
 
 def test_a_read_that_is_not_listed_fails():
-    with fake_gpu(), pytest.raises(Exception, match="item"):
+    with fake_gpu(), pytest.raises(DataDependentOutputException):
         torch.ones((), device=DEVICE).item()
 
 

@@ -1,6 +1,5 @@
 """The documentation is true: it builds without a warning, its commands and snippets run, what it names is there."""
 
-import logging
 import re
 import shutil
 import warnings
@@ -12,6 +11,7 @@ import torch
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
+from browser import WIDTHS, is_dark, needs_chromium, open_page
 from docs_support import ROOT, blocks, follow, recipe_of, run, train_case, write_files
 from support import KINDS, make_case
 from transevolve.cli import COMMANDS
@@ -60,22 +60,48 @@ def test_what_a_page_says_can_be_done(page, trained, tmp_path, monkeypatch):
     follow(page)
 
 
-def test_the_site_builds_strictly_and_needs_no_network(tmp_path, caplog):
-    with warnings.catch_warnings(), caplog.at_level(logging.INFO, "mkdocs"):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site, built strictly: a warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(tmp_path)))
-    assert "hooks.py" not in {path.name for path in tmp_path.rglob("*")}
-    for path in tmp_path.rglob("*.html"):
+        build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
+    return folder
+
+
+def test_the_site_builds_strictly_and_needs_no_network(site):
+    assert "hooks.py" not in {path.name for path in site.rglob("*")}
+    for path in site.rglob("*.html"):
         content = path.read_text()
         assert not re.findall(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//|<link[^>]+href="(?:https?:)?//', content)
         assert "<!-- generated" not in content, path
-    for path in tmp_path.rglob("*.css"):
+    for path in site.rglob("*.css"):
         assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", path.read_text()), path
-    reference = (tmp_path / "reference" / "cli.html").read_text()
+    reference = (site / "reference" / "cli.html").read_text()
     assert all(f'id="{name.replace(" ", "-")}"' in reference for name in COMMANDS)
-    keys = (tmp_path / "reference" / "recipe.html").read_text()
+    keys = (site / "reference" / "recipe.html").read_text()
     assert all(f"<code>{key}</code>" in keys for key in dotted(Recipe()) if "." in key)
-    assert "EvolvedEncoder" in (tmp_path / "reference" / "api.html").read_text()
+    assert "EvolvedEncoder" in (site / "reference" / "api.html").read_text()
+
+
+def test_search_works_from_the_disk(site):
+    """A browser reads no JSON from the disk, but scripts."""
+    index = (site / "search" / "search_index.js").read_text()
+    assert "transevolve embed" in index
+    assert "search/search_index.js" in (site / "index.html").read_text()
+
+
+@pytest.mark.slow
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("page", ["index.html", "data.html", "reference/cli.html"])
+def test_pages_of_the_site_fit_any_screen(page, width, dark, site):
+    seen = open_page(site / page, width, dark)
+    assert not seen.errors
+    assert seen.overflow <= 0
+    assert is_dark(seen) == dark
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -46,26 +46,28 @@ def test_weighted_loss():
     torch.testing.assert_close(smoothed, smoothed_cross_entropy(logits, labels, 0.1))
 
 
-def test_weights_find_the_rare_class_and_the_baseline_is_printed(tmp_path, capsys):
-    data = write_rare(tmp_path / "mail.csv")
-    flags = ["--training.class_weights=balanced", "--training.select=macro_f1", "--training.epochs=5"]
-    assert train(f"--data.path={data}", f"--output={tmp_path / 'run'}", *TINY, *flags) == 0
-    printed, found = capsys.readouterr(), result(tmp_path / "run")
-    assert "the best answer that ignores the texts scores on validation: " in printed.out + printed.err
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("rare")
+    data = write_rare(folder / "mail.csv")
+    flags = ["--training.class_weights=balanced", "--training.select=macro_f1", "--training.epochs=2"]
+    assert train(f"--data.path={data}", f"--output={folder / 'run'}", *TINY, *flags) == 0
+    return folder / "run"
+
+
+def test_weights_find_the_rare_class(run):
+    found = result(run)
     baseline = found["baseline"]["validation"]
-    share = 1 - found["data"]["splits"]["validation"]["classes"]["spam"] / 15
-    assert baseline["accuracy"] == pytest.approx(share, abs=0.03)
+    assert 0.85 < baseline["accuracy"] < 0.95
+    assert baseline["macro_f1"] < 0.5
     assert found["validation"]["macro_f1"] > baseline["macro_f1"] + 0.2
 
 
-def test_a_score_that_hides_the_rare_class_is_warned_of(tmp_path, capsys):
-    data = write_rare(tmp_path / "mail.csv")
-    frozen = ["--training.learning_rate=0", "--training.epochs=1"]
-    assert train(f"--data.path={data}", f"--output={tmp_path / 'run'}", *TINY, *frozen) == 0
-    accuracy = result(tmp_path / "run")["validation"]["accuracy"]
-    capsys.readouterr()
-    assert main(["evaluate", str(tmp_path / "run"), "--split", "train"]) == 0
-    assert ("tell different stories" in capsys.readouterr().err) == (accuracy > 0.5)
+def test_a_score_that_hides_the_rare_class_is_warned_of(run, tmp_path, capsys):
+    hidden = tmp_path / "hidden.csv"
+    hidden.write_text(write_rare(hidden).read_text().replace("win", "mail"))
+    assert main(["evaluate", str(run), "--file", str(hidden), "--output", str(tmp_path)]) == 0
+    assert "tell different stories" in capsys.readouterr().err
 
 
 def test_what_is_warned_of():
@@ -82,8 +84,9 @@ def test_many_numbers_as_classes_bring_a_hint(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     short = [*TINY, "--training.epochs=1"]
     assert train(f"--data.path={tmp_path / 'a.csv'}", f"--output={tmp_path / 'run'}", *short) == 0
-    hint = "the 25 labels are all numbers; to predict numbers, add --data.task regression"
-    assert hint in "".join(capsys.readouterr())
+    printed = "".join(capsys.readouterr())
+    assert "the 25 labels are all numbers; to predict numbers, add --data.task regression" in printed
+    assert "the best answer that ignores the texts scores on validation: " in printed
     (tmp_path / "b.csv").write_text("\n".join(["text,label", *(f"text {n},{n / 7}" for n in range(50))]) + "\n")
     assert train(f"--data.path={tmp_path / 'b.csv'}", f"--output={tmp_path / 'run-b'}", *TINY) == 2
     assert "add --data.task regression" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from transevolve.inference import load
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("long")
     flags = [f"--data.path={write_long(folder / 'long.csv')}", "--data.max_length=16", "--data.long=window"]
-    assert train(*flags, f"--output={folder / 'run'}", *TINY, "--training.epochs=6") == 0
+    assert train(*flags, f"--output={folder / 'run'}", *TINY, "--training.epochs=2") == 0
     return folder / "run"
 
 

@@ -23,7 +23,7 @@ def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("multilabel")
     data = write_separated(folder / "topics.csv")
     flags = [f"--data.path={data}", "--data.label_separator=|", f"--output={folder / 'run'}"]
-    assert train(*flags, *TINY, "--training.epochs=6") == 0
+    assert train(*flags, *TINY, "--training.epochs=2") == 0
     return folder / "run"
 
 
@@ -61,7 +61,7 @@ def test_hugging_face_reads_it_as_multi_label(run):
     config = AutoModelForSequenceClassification.from_pretrained(run).config
     assert config.problem_type == "multi_label_classification"
     assert len(config.thresholds) == 3
-    scores = pipeline("text-classification", model=str(run), top_k=None)("the goal team and a bank price")
+    scores = pipeline("text-classification", model=str(run))("the goal team and a bank price", top_k=None)
     thresholds = dict(zip(config.id2label.values(), config.thresholds, strict=True))
     chosen = {one["label"] for one in scores if one["score"] >= thresholds[one["label"]]}
     assert chosen == {"sport", "money"}
@@ -74,12 +74,25 @@ def test_it_is_exported_and_explained(run, tmp_path):
     assert main(["explain", str(run), "goal bank team", "--output", str(tmp_path / "page.html")]) == 0
 
 
+@pytest.mark.slow
 def test_columns_of_0_and_1_on_another_system(tmp_path):
     data = write_wide(tmp_path / "wide.csv")
     flags = [f"--data.path={data}", "--data.text=text", "--data.label", *TOPICS, f"--output={tmp_path / 'run'}"]
     assert train(*flags, *TINY, "--training.epochs=1", "--model.system=transformer") == 0
     assert list(result(tmp_path / "run")["data"]["splits"]["train"]["classes"]) == list(TOPICS)
     assert "--data.label=sport --data.label=money" in result(tmp_path / "run")["command"]
+
+
+def test_columns_of_0_and_1(tmp_path):
+    options = DataOptions(path=str(write_wide(tmp_path / "wide.csv", rows=20)), text="text", label=list(TOPICS))
+    data = load_data(options)
+    assert data.labels == list(TOPICS)
+    assert data.train is not None
+    texts, truth = data.texts("train"), [set(topics) for _, topics in labelled_sets(20)]
+    found = [{data.labels[n] for n, mark in enumerate(row) if mark} for row in data.train["labels"][:]]
+    assert texts is not None
+    by_text = dict(zip([text for text, _ in labelled_sets(20)], truth, strict=True))
+    assert [by_text[text] for text in texts] == found
 
 
 def test_lists_in_jsonl_need_no_separator(tmp_path):

@@ -70,6 +70,7 @@ def test_every_tokenizer_separates(tokenizer, tmp_path):
     assert again.init_kwargs["pairs"]
 
 
+@pytest.mark.slow
 def test_numbers_of_pairs_on_another_system(tmp_path):
     data = write_pairs(tmp_path / "p.tsv", numbers=True)
     flags = ["--data.task=regression", f"--data.path={data}", f"--output={tmp_path / 'run'}", "--training.epochs=1"]

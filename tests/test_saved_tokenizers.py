@@ -41,7 +41,7 @@ def write_tokenizer(folder: Path, pad: str | None = None, template: bool = True)
     return folder
 
 
-@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("what", ["folder", pytest.param("file", marks=pytest.mark.slow)])
 def test_a_saved_tokenizer_trains_and_predicts(what, tmp_path, capsys):
     folder = write_tokenizer(tmp_path / "tokenizer", "<pad>")
     name = folder if what == "folder" else folder / "tokenizer.json"

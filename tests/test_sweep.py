@@ -26,6 +26,16 @@ def folder(tmp_path):
     return tmp_path
 
 
+def test_the_bag_of_words_is_a_row_of_the_table():
+    result = {"parameters": 1, "selected_by": "accuracy", "validation": {"accuracy": 0.5}, "test": {"accuracy": 0.6}}
+    result |= {"seconds_per_epoch": 1.0, "tokens_per_second": 1.0}
+    scores = {"logistic_regression": {"validation": 0.4, "test": 0.3}, "naive_bayes": {"validation": 0.2, "test": 0.1}}
+    outcome = sweeps.Outcome({}, [{**result, "yardstick": scores}])
+    _, rows = sweeps.table([outcome])
+    assert [row[0] for row in rows[1:]] == ["bag of words, logistic regression", "bag of words, naive bayes"]
+    assert rows[1][3:5] == ["0.4000", "0.3000"]
+
+
 def test_one_table_over_rows_and_seeds(folder, capsys):
     (folder / "sweep.yaml").write_text(
         f"recipe: {folder / 'tiny.yaml'}\n"

@@ -65,10 +65,16 @@ def test_it_is_exported_and_reported(run, tmp_path):
     assert main(["export", str(run), "--format", "hf", "--output", str(tmp_path / "hf")]) == 0
     assert "pipeline_tag: token-classification" in (tmp_path / "hf" / "README.md").read_text()
     assert main(["report", str(run), "--output", str(tmp_path / "report.html")]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+def test_it_is_exported_as_a_program(run, tmp_path):
     program = ["--format", "torch-export", "--output", str(tmp_path / "program"), "--rounds", "0"]
     assert main(["export", str(run), *program]) == 0
 
 
+@pytest.mark.slow
 def test_another_system_learns_from_jsonl(tmp_path):
     data = write_tagged(tmp_path / "names.jsonl", rows=60)
     flags = [f"--data.path={data}", f"--output={tmp_path / 'run'}", "--training.epochs=2"]

@@ -44,7 +44,7 @@ def bare_loop(recipe, data, batches: list[dict], low: bool) -> float:
     """Forward, backward and optimizer on ready batches."""
     torch.manual_seed(0)
     model = resolve(recipe).build(recipe, data).train()
-    optimizer = build_optimizer(model.parameters(), recipe.training)
+    optimizer = build_optimizer(model, recipe.training)
     build_schedule(optimizer, recipe.training, len(batches), model.config.hidden_size)
     seconds = []
     for batch in batches:

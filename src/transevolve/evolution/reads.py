@@ -17,6 +17,7 @@ READS = {
     "drift": "whether the range of the drift, over all blocks of a pass, lets it leave the exponentials",
     "lengths": "the lengths of the sequences, to skip their padding; on a CPU only",
     "padding": "whether prepared keys have any padding; once per sentence that is decoded",
+    "frequencies": "the lengths of padded sequences in FNet, which transforms equal lengths together; per layer",
     "passes": "how many passes random features have served; only if they are redrawn",
 }
 

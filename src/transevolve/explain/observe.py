@@ -18,7 +18,7 @@ from ..evolution.backends import Evolution
 from ..evolution.block import EncoderBlock, Trace
 from ..inference import load
 from ..models.heads.classification import TransEvolveForSequenceClassification
-from ..models.inputs import embed
+from ..models.inputs import embed, ignored_tokens
 
 
 class Step(NamedTuple):
@@ -104,14 +104,31 @@ class Observer:
     def steps(self, ids: Tensor) -> list[Step]:
         """Every depth, in order, before it acts; then the end, with `l` one beyond the last block."""
         encoder, trace = self.model.model, Steps()
-        encoder.encoder(embed(encoder.embedding, ids, None), trace=trace)
+<<<<<<< HEAD
+        encoder.encoder(embed(encoder.embedding, ids, None), self.ignored(ids), trace=trace)
         assert trace.last is not None
         return [*trace.steps, trace.last]
 
-    def read_out(self, x: Tensor) -> Tensor:
+    def ignored(self, ids: Tensor) -> Tensor | None:
+        """True at tokens that the model leaves out."""
+        return ignored_tokens(self.model.model.embedding, ids, None)
+
+    def read_out(self, x: Tensor, ids: Tensor) -> Tensor:
         """Class probabilities of a state: the last block's norm, then the head."""
         last = cast(EncoderBlock, self.model.model.encoder.blocks[-1])
-        logits = self.model.head(last.norm(x), None).float()[0]
+        logits = self.model.head(last.norm(x), self.ignored(ids), ids).float()[0]
+=======
+        ignored = ignored_tokens(encoder.embedding, ids, None)
+        encoder.encoder(embed(encoder.embedding, ids, None), ignored, trace=trace)
+        assert trace.last is not None
+        return [*trace.steps, trace.last]
+
+    def read_out(self, x: Tensor, ids: Tensor) -> Tensor:
+        """Class probabilities of a state of these tokens: the last block's norm, then the head."""
+        last = cast(EncoderBlock, self.model.model.encoder.blocks[-1])
+        ignored = ignored_tokens(self.model.model.embedding, ids, None)
+        logits = self.model.head(last.norm(x), ignored, ids).float()[0]
+>>>>>>> s3
         return logits.sigmoid() if self.several else logits.softmax(-1)
 
     @torch.inference_mode()
@@ -125,7 +142,7 @@ class Observer:
             states=torch.stack([step.x[0] for step in [*acting, end]]).cpu().numpy(),
             attention=torch.stack([step.state.attention(step.l)[0] for step in acting]).cpu().numpy(),
             drift=torch.stack([_drift(step) for step in acting]).cpu().numpy(),
-            readout=torch.stack([self.read_out(step.x) for step in [*acting, end]]).cpu().numpy(),
+            readout=torch.stack([self.read_out(step.x, ids) for step in [*acting, end]]).cpu().numpy(),
             truncated=bool(truncated),
         )
 

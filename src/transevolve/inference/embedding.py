@@ -1,4 +1,4 @@
-"""One vector per text: the mean over its tokens of the encoder's output."""
+"""One vector per text: the mean over its tokens of the encoder's output, weighted as its head weighs them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 
 from ..data.batching import Collator, RowStore
 from ..kinds.session import Session
-from ..models.inputs import padding_mask
-from ..models.pooling import masked_mean
+from ..models.inputs import ignored_tokens, padding_mask
+from ..models.pooling import masked_mean, weighted_mean
 
 
 def embeddings(session: Session, texts: Sequence[str], where: Callable[[int], str]) -> np.ndarray:
@@ -30,8 +30,10 @@ def embeddings(session: Session, texts: Sequence[str], where: Callable[[int], st
 def text_vectors(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> Tensor:
     """The mean of the token vectors of each row."""
     ours: Any = model
+    padding = padding_mask(mask, (ids.shape[0], ids.shape[1]))
     if model.config.is_encoder_decoder:
-        x = ours.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-    else:
-        x = ours.encode(ids, mask, None, None, None, None).last_hidden_state
-    return masked_mean(x, padding_mask(mask, (x.shape[0], x.shape[1])))
+        return masked_mean(ours.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state, padding)
+    x = ours.encode(ids, mask, None, None, None, None).last_hidden_state
+    padding = ignored_tokens(ours.get_input_embeddings(), ids, padding)
+    weights = getattr(getattr(ours, "head", None), "token_weight", None)
+    return masked_mean(x, padding) if weights is None else weighted_mean(x, weights[ids], padding)

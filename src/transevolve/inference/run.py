@@ -184,7 +184,7 @@ class LoadedRun:
         if isinstance(texts, str):
             return self.predict([texts], **options)[0]
         texts = text_list(texts, self.recipe.data.text)
-        with self.progress("predict" if self.kind.command == "predict" else "translate", len(texts)):
+        with self.progress(self.kind.command, len(texts)):
             return Predictions(self.stream(enumerate(texts, start=1), "text", **options))
 
     @overload
@@ -204,6 +204,8 @@ class LoadedRun:
         if isinstance(texts, str):
             return self.embed([texts])[0]
         texts = text_list(texts, self.recipe.data.text)
+        if not all(isinstance(text, str) for text in texts):
+            raise UserError("embed takes single texts, not pairs: join the two")
         with self.progress("embed", len(texts)):
             return embeddings(self.session, texts, lambda i: f"text {i + 1}")
 

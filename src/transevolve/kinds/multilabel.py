@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 SNIPPET = """import transevolve  # registers the model
 from transformers import pipeline
 
-classify = pipeline("text-classification", model={name}, top_k=None)
+classify = pipeline("text-classification", model={name})
 thresholds = dict(zip(classify.model.config.id2label.values(), classify.model.config.thresholds))
-[found["label"] for found in classify("a text") if found["score"] >= thresholds[found["label"]]]"""
+[found["label"] for found in classify("a text", top_k=None) if found["score"] >= thresholds[found["label"]]]"""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class MultiLabel(EncoderKind):
         return LabelSetScore(metrics, len(labels), found)
 
     def thresholds(self, config: PreTrainedConfig) -> np.ndarray:
-        return np.asarray(getattr(config, "thresholds", [0.5] * config.num_labels))
+        return np.asarray(getattr(config, "thresholds", [0.5] * (config.num_labels or 0)))
 
     def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> LabelSetPrediction:
         from scipy.special import expit

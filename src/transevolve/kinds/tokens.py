@@ -103,8 +103,8 @@ class Tokens(LabelledKind):
     def assess(
         self, truth: Sequence[Sequence[int]], found: Sequence[Sequence[int]], names: list[str], loss: float
     ) -> TagScore:
-        named = [[[names[tag] for tag in row] for row in rows] for rows in (truth, found)]
-        scored = tag_scores(*named, names)
+        true_tags, found_tags = ([[names[tag] for tag in row] for row in rows] for rows in (truth, found))
+        scored = tag_scores(true_tags, found_tags, names)
         metrics = {name: getattr(scored, name) for name in ("f1", "precision", "recall", "accuracy")}
         return TagScore({"loss": loss, **metrics}, len(truth), scored)
 

@@ -39,7 +39,7 @@ def tag_scores(truth: Tags, found: Tags, names: Sequence[str]) -> TagScores:
     report = _entities(truth, found) if entities else _tags(words, answers)
     total = report["micro avg"] if entities else report["macro avg"]
     classes = [
-        ClassScore(name, *(float(row[key]) for key in ("precision", "recall", "f1-score")), int(row["support"]))
+        ClassScore(name, float(row["precision"]), float(row["recall"]), float(row["f1-score"]), int(row["support"]))
         for name, row in report.items()
         if name not in TOTALS
     ]
@@ -59,7 +59,8 @@ def _entities(truth: Tags, found: Tags) -> dict[str, Any]:
 
     if not get_entities(list(truth)) and not get_entities(list(found)):
         return {"micro avg": {"precision": 0.0, "recall": 0.0, "f1-score": 0.0, "support": 0}}
-    report: Any = classification_report(list(truth), list(found), output_dict=True, zero_division=0)
+    zero: Any = 0
+    report: Any = classification_report(list(truth), list(found), output_dict=True, zero_division=zero)
     return report
 
 

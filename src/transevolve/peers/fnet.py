@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ..evolution.reads import read
 from .base import Capabilities, Mixer, MixerShape
 from .system import System
 
@@ -45,14 +46,14 @@ class FNet(Mixer):
 def _by_length(x: Float[Tensor, "batch n d"], real: Bool[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
     if torch.compiler.is_compiling():
         raise ValueError("FNet sorts sequences by length, which no graph can: compile or export it without a mask")
-    counts = real.sum(-1)
-    if bool(real.all()):
+    counts: list[int] = read(real.sum(-1), "frequencies")
+    if min(counts) == x.shape[1]:
         return _Fourier.apply(x)
     places = (~real).int().argsort(dim=-1, stable=True)
     y = torch.zeros_like(x)
-    for count in counts.unique().tolist():
+    for count in sorted(set(counts)):
         if count:
-            rows = (counts == count).nonzero()
+            rows = torch.tensor([[row] for row, own in enumerate(counts) if own == count], device=x.device)
             own = places[rows[:, 0], :count]
             y = y.index_put((rows, own), _Fourier.apply(x[rows, own]))
     return y

@@ -16,7 +16,7 @@ from ..core.progress import clock
 from ..data import TextData, load_data
 from ..data.batching import Batches, RowStore
 from ..kinds.base import Kind
-from ..kinds.registry import resolve
+from ..kinds.registry import decide, resolve
 from ..kinds.session import Session
 from .hf_arguments import check_training
 from .optimizer import build_optimizer
@@ -68,6 +68,7 @@ def plan(recipe: Recipe) -> Plan:
     kind = resolve(recipe)
     check_training(recipe.training)
     data = load_data(recipe.data)
+    decide(kind, recipe, data)
     if data.train is None or not len(data.train):
         raise UserError("there are no training rows")
     set_seed(recipe.training.seed)
@@ -81,8 +82,8 @@ def plan(recipe: Recipe) -> Plan:
         measured, rate = _measure(recipe, kind, data, model, batches)
         memory, _ = read()
     padded = sum(len(batch) * max(lengths[row] for row in batch) for batch in batches.whole())
-    steps = options.max_steps or math.ceil(options.epochs * len(batches))
-    epochs = steps / len(batches)
+    steps = options.max_steps or math.ceil((options.epochs or 1) * len(batches))
+    epochs = steps / len(batches) * (2 if options.refit else 1)
     scored = 0 if data.validation is None else sum(data.validation["length"][:])
     validations = steps // options.eval_steps if options.eval_steps else math.ceil(epochs)
     return Plan(
@@ -105,7 +106,7 @@ def _measure(recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel,
     device = next(model.parameters()).device
     session = Session(model, data.tokenizer, recipe, device, recipe.training.eval_tokens)
     rows, collate, loss_of = RowStore(data.train), kind.collator(session), kind.loss(recipe)
-    optimizer = build_optimizer(model.parameters(), recipe.training)
+    optimizer = build_optimizer(model, recipe.training)
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     order = batches.whole()

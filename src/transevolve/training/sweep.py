@@ -187,7 +187,19 @@ def table(outcomes: list[Outcome]) -> tuple[list[str], list[list[str]]]:
             _mean([r["tokens_per_second"] for r in found], 0),
         ]
         rows.append([title(outcome.settings), *numbers, outcome.error or ""])
-    return columns, rows
+    return columns, [*rows, *(_yardstick(outcomes) if metric == "accuracy" else [])]
+
+
+def _yardstick(outcomes: list[Outcome]) -> list[list[str]]:
+    """A row for each simple method that a training was compared with."""
+    found = next((r["yardstick"] for o in outcomes for r in o.results if r.get("yardstick")), {})
+    rows = []
+    for name in ("logistic_regression", "naive_bayes"):
+        scores = found.get(name)
+        if scores:
+            numbers = [_mean([scores[split]] if split in scores else []) for split in ("validation", "test")]
+            rows.append([f"bag of words, {name.replace('_', ' ')}", "", "", *numbers, "", "", ""])
+    return rows
 
 
 def _mean(values: list[float], digits: int = 4) -> str:

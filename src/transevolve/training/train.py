@@ -89,7 +89,7 @@ def train(recipe: Recipe, command: str) -> Result:
             say("\n".join([*data.report.lines(), *prepared, *notes]))
             if asked == "auto":
                 say(f"training in {recipe.training.precision}: {reason}")
-            ignored = unused(recipe.model)
+            ignored = [key for key in unused(recipe.model) if key not in decided]
             if ignored:
                 say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
         return Run(recipe, folder, data, state, stop, kind, decided).result(command)

@@ -76,8 +76,12 @@ class AutoBackend(ExactBackend):
         training: bool = True,
     ) -> tuple[ExactBackend, str]:
         """The backend for a block of this shape, and why."""
+        if torch.compiler.is_exporting():
+            return FusedBackend(), "an exported graph cannot branch on the range of the drift"
         if torch.compiler.is_compiling():
-            return FusedBackend(), "a compiled or exported graph cannot branch on the range of the drift"
+            fits = dtype.itemsize * batch * heads * queries * keys <= self.memory_budget
+            known = (device, dtype.itemsize == 2) in SPEEDS
+            return (OnceBackend() if fits and known else FusedBackend()), "compiled"
         if device == "cpu" and dtype.itemsize > 2 and training and queries * keys <= SHORT**2:
             return LiteralBackend(), f"rows of at most {SHORT} tokens train fastest in the plain form on a CPU"
         size = dtype.itemsize * batch * heads * queries * keys

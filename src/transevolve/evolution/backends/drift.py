@@ -44,7 +44,14 @@ def drift_range(initial: InitialCondition, drift: Float[Tensor, "depth batch hea
 def drift_weights(
     initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None, dtype: torch.dtype
 ) -> Float[Tensor, "#depth batch heads k"]:
-    """w^l = exp(b^l - max b^l), 0 at padded keys; all ones without drift.
+    """w^l = exp(b^l - max b^l), 0 at padded keys; all ones without drift."""
+    return torch.exp(drift_log_weights(initial, drift, dtype))
+
+
+def drift_log_weights(
+    initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None, dtype: torch.dtype
+) -> Float[Tensor, "#depth batch heads k"]:
+    """b^l - max b^l, -inf at padded keys.
 
     In causal attention the drift of the first key replaces the maximum, which would leak the future.
     """
@@ -62,7 +69,7 @@ def drift_weights(
     else:
         first = first_key(mask)[None, :, None, None].expand(*drift.shape[:-1], 1)
         level = drift.detach().gather(-1, first)
-    return torch.exp(drift - level.masked_fill(level.isinf(), 0.0))
+    return drift - level.masked_fill(level.isinf(), 0.0)
 
 
 def first_key(key_padding_mask: Tensor) -> Tensor:

@@ -15,6 +15,8 @@ Second derivatives (`create_graph=True`) are computed too, by differentiating ea
 In 16 bits P is kept in the low type, and products with it are computed in that type with float32 accumulation; softmax,
 D, w and 1/D are float32.
 
+Compiled graphs keep it as operators (`once_ops`); exported ones use `fused`.
+
 If the drift spans more than `SAFE_RANGE` over the keys, w^l might underflow; `fused` is exact at any range and is used
 instead.
 """
@@ -51,9 +53,10 @@ def _heads_at_once(block: Tensor, precision: Precision) -> int:
     return max(1, ROOM // (rows * keys)) if precision.is_low else heads
 
 
-def _rows_at_once(heads: int, rows: int, keys: int, device: torch.device) -> int:
+def _rows_at_once(block: Tensor) -> int:
     """Rows of a matrix that is widened, or formed in a type wider than that it is kept in."""
-    return min(rows, max(1, (CACHED if device.type == "cpu" else ROOM) // (heads * keys)))
+    heads, rows, keys = block.shape
+    return min(rows, max(1, (CACHED if block.device.type == "cpu" else ROOM) // (heads * keys)))
 
 
 def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[Tile, Tensor]]:
@@ -63,7 +66,7 @@ def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[T
         for i in range(0, len(block), step):
             heads = slice(tile.heads.start + i, min(tile.heads.start + i + step, tile.heads.stop))
             piece = block[i : i + step]
-            rows = _rows_at_once(*piece.shape, p.device) if precision.is_low else piece.shape[1]
+            rows = _rows_at_once(piece) if precision.is_low else piece.shape[1]
             for r in range(0, piece.shape[1], rows):
                 first = tile.rows.start + r
                 yield Tile(heads, slice(first, min(first + rows, tile.rows.stop)), tile.keys), piece[:, r : r + rows]
@@ -80,29 +83,94 @@ def _without_autocast(backward: Callable) -> Callable:
     return run
 
 
+def attend(q: Tensor, k: Tensor, w: Tensor, tiling: Tiling, precision: Precision) -> tuple[Tensor, Tensor]:
+    """P, as one flat buffer, and the normalizers D of all depths."""
+    p = POOL.take(tiling.elements, q.dtype, q.device)
+    d = w.new_empty(len(w), w.shape[1], q.shape[1])
+    for tile, piece in _pieces(tiling, p, precision):
+        factors = (q[tile.heads, tile.rows], k[tile.heads, : tile.keys].mT)
+        if precision.is_low:
+            scores = precision.multiply(*factors)
+            tiling.mask_(scores, tile)
+            scores = torch.softmax(scores, -1, dtype=precision.wide)
+            if q.dtype == torch.float16:
+                scores *= HALF_TOP / scores.amax(-1, keepdim=True)
+            piece.copy_(scores)
+        else:
+            scores = torch.bmm(*factors, out=piece)
+            tiling.mask_(scores, tile)
+            torch.softmax(scores, -1, out=scores)
+        d[tile.heads, :, tile.rows] = w[tile.heads, :, : tile.keys] @ scores.mT
+    if tiling.sees_no_key is not None:
+        d.masked_fill_(tiling.sees_no_key[:, None], 0.0)
+    return p, d
+
+
+def attend_backward(
+    lefts: list[Tensor],
+    rights: list[Tensor],
+    grad_d: Tensor,
+    q: Tensor,
+    k: Tensor,
+    w: Tensor,
+    p: Tensor,
+    tiling: Tiling,
+    precision: Precision,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of q, k and w from the shares of dP, two thin factors for each depth, and from the gradient of D."""
+    left = torch.cat([*lefts, grad_d.mT.to(precision.thin)], -1)
+    right = torch.cat([*rights, w.mT.to(precision.thin)], -1)
+    grad_q, grad_k = (torch.zeros_like(x, dtype=precision.wide) for x in (q, k))
+    grad_w = torch.zeros_like(w)
+    for tile, piece in _pieces(tiling, p, precision):
+        rows, keys = (tile.heads, tile.rows), (tile.heads, slice(tile.keys))
+        dq, dk, wide = _scores_backward(left[rows], right[keys], piece, q[rows], k[keys], precision)
+        grad_q[rows] = dq
+        grad_k[keys] += dk
+        grad_w[tile.heads, :, : tile.keys] += grad_d[tile.heads, :, tile.rows] @ wide
+    return grad_q.to(q.dtype), grad_k.to(k.dtype), grad_w
+
+
+def average(
+    p: Tensor, d: Tensor, w: Tensor, v: Tensor, tiling: Tiling, precision: Precision
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y = P (w v) / D at one depth; and w v and 1 / D."""
+    wv = (v * w[..., None]).to(precision.thin)
+    y = wv.new_empty(*d.shape, v.shape[-1], dtype=precision.wide)
+    for tile, block in tiling.blocks(p):
+        step = _rows_at_once(block) if precision.way == "widened" else MIXED_ROWS
+        for r in range(0, block.shape[1], step):
+            rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
+            y[tile.heads, rows] = precision.multiply(block[:, r : r + step], wv[tile.heads, : tile.keys])
+    inverse = reciprocal_or_zero(d)[..., None]
+    y *= inverse
+    return y.to(v.dtype), wv, inverse
+
+
+def average_backward(
+    grad: Tensor, p: Tensor, inverse: Tensor, w: Tensor, v: Tensor, y: Tensor, tiling: Tiling, precision: Precision
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of D, w and v, and the left factor of this depth's share of dP; the right one is w v."""
+    left = grad * inverse
+    grad_d = -(left * y).sum(-1)
+    left = left.to(precision.thin)
+    grad_wv = w.new_zeros(len(v), v.shape[2], v.shape[1])
+    for tile, block in tiling.blocks(p):
+        step = _rows_at_once(block) if precision.way == "widened" else block.shape[1]
+        for r in range(0, block.shape[1], step):
+            rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
+            piece = precision.multiply(left[tile.heads, rows].mT, block[:, r : r + step])
+            grad_wv[tile.heads, :, : tile.keys] += piece
+    grad_wv = grad_wv.mT
+    return grad_d, (grad_wv * v).sum(-1), (grad_wv * w[..., None]).to(v.dtype), left
+
+
 class _Begin(torch.autograd.Function):
-    """q, k, w -> P (one flat buffer), D, and for each depth two slots that return its share of dP."""
+    """q, k, w -> P, D, and for each depth two slots that return its share of dP."""
 
     @staticmethod
     def forward(ctx, q: Tensor, k: Tensor, w: Tensor, depth: int, part: int, tiling: Tiling, precision: Precision):
-        p = POOL.take(tiling.elements, q.dtype, q.device)
-        d = w.new_empty(len(w), w.shape[1], q.shape[1])
-        for tile, piece in _pieces(tiling, p, precision):
-            factors = (q[tile.heads, tile.rows], k[tile.heads, : tile.keys].mT)
-            if precision.is_low:
-                scores = precision.multiply(*factors)
-                tiling.mask_(scores, tile)
-                scores = torch.softmax(scores, -1, dtype=precision.wide)
-                if q.dtype == torch.float16:
-                    scores *= HALF_TOP / scores.amax(-1, keepdim=True)
-                piece.copy_(scores)
-            else:
-                scores = torch.bmm(*factors, out=piece)
-                tiling.mask_(scores, tile)
-                torch.softmax(scores, -1, out=scores)
-            d[tile.heads, :, tile.rows] = w[tile.heads, :, : tile.keys] @ scores.mT
-        if tiling.sees_no_key is not None:
-            d.masked_fill_(tiling.sees_no_key[:, None], 0.0)
+        p, d = attend(q, k, w, tiling, precision)
         ctx.save_for_backward(q, k, w, p)
         ctx.tiling, ctx.precision, ctx.device = tiling, precision, q.device.type
         ctx.mark_non_differentiable(p)
@@ -114,23 +182,14 @@ class _Begin(torch.autograd.Function):
     @staticmethod
     @_without_autocast
     def backward(ctx, _, grad_d: Tensor | None, *slots: Tensor | None):  # pyright: ignore
-        q, k, w, p = ctx.saved_tensors
-        depth, precision = len(slots) // 2, ctx.precision
+        depth = len(slots) // 2
         used = [(l, r) for l, r in zip(slots[:depth], slots[depth:], strict=True) if l is not None and r is not None]
         if grad_d is None or not used:
             return None, None, None, None, None, None, None
-        left = torch.cat([*(l for l, _ in used), grad_d.mT.to(precision.thin)], -1)
-        right = torch.cat([*(r for _, r in used), w.mT.to(precision.thin)], -1)
-        grad_q, grad_k = (torch.zeros_like(x, dtype=precision.wide) for x in (q, k))
-        grad_w = torch.zeros_like(w)
-        for tile, piece in _pieces(ctx.tiling, p, precision):
-            rows, keys = (tile.heads, tile.rows), (tile.heads, slice(tile.keys))
-            shares = (left[rows], right[keys])
-            dq, dk, wide = _scores_backward(*shares, piece, q[rows], k[keys], precision)
-            grad_q[rows] = dq
-            grad_k[keys] += dk
-            grad_w[tile.heads, :, : tile.keys] += grad_d[tile.heads, :, tile.rows] @ wide
-        return grad_q.to(q.dtype), grad_k.to(k.dtype), grad_w, None, None, None, None
+        q, k, w, p = ctx.saved_tensors
+        lefts, rights = [l for l, _ in used], [r for _, r in used]
+        grads = attend_backward(lefts, rights, grad_d, q, k, w, p, ctx.tiling, ctx.precision)
+        return *grads, None, None, None, None
 
 
 def _scores_backward(
@@ -175,16 +234,7 @@ class _Mix(torch.autograd.Function):
         tiling: Tiling,
         precision: Precision,
     ):
-        wv = (v * w[..., None]).to(precision.thin)
-        y = wv.new_empty(*d.shape, v.shape[-1], dtype=precision.wide)
-        for tile, block in tiling.blocks(p):
-            step = _rows_at_once(*block.shape, p.device) if precision.way == "widened" else MIXED_ROWS
-            for r in range(0, block.shape[1], step):
-                rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
-                y[tile.heads, rows] = precision.multiply(block[:, r : r + step], wv[tile.heads, : tile.keys])
-        inverse = reciprocal_or_zero(d)[..., None]
-        y *= inverse
-        y = y.to(v.dtype)
+        y, wv, inverse = average(p, d, w, v, tiling, precision)
         ctx.save_for_backward(p, inverse, w, v, wv, y, q, k)
         ctx.tiling, ctx.precision, ctx.device = tiling, precision, v.device.type
         return y
@@ -193,21 +243,9 @@ class _Mix(torch.autograd.Function):
     @_without_autocast
     def backward(ctx, grad: Tensor):  # pyright: ignore
         p, inverse, w, v, wv, y, q, k = ctx.saved_tensors
-        precision: Precision = ctx.precision
         if torch.is_grad_enabled():
             return _differentiable_backward(grad, q, k, w, v, ctx.tiling)
-        left = grad * inverse
-        grad_d = -(left * y).sum(-1)
-        left = left.to(precision.thin)
-        grad_wv = w.new_zeros(len(v), v.shape[2], v.shape[1])
-        for tile, block in ctx.tiling.blocks(p):
-            step = _rows_at_once(*block.shape, p.device) if precision.way == "widened" else block.shape[1]
-            for r in range(0, block.shape[1], step):
-                rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
-                piece = precision.multiply(left[tile.heads, rows].mT, block[:, r : r + step])
-                grad_wv[tile.heads, :, : tile.keys] += piece
-        grad_wv = grad_wv.mT
-        grad_w, grad_v = (grad_wv * v).sum(-1), (grad_wv * w[..., None]).to(v.dtype)
+        grad_d, grad_w, grad_v, left = average_backward(grad, p, inverse, w, v, y, ctx.tiling, ctx.precision)
         return None, grad_d, grad_w, grad_v, left, wv, None, None, None, None
 
 
@@ -268,8 +306,12 @@ class OnceBackend(ExactBackend):
     complexity = "L n^2 d + n^2 exponentials"
 
     def begin(self, initial: InitialCondition) -> Evolution:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_exporting():
             return FusedEvolution(initial)
+        if torch.compiler.is_compiling():
+            from .once_ops import OnceGraphEvolution
+
+            return OnceGraphEvolution(initial)
         drift = initial.drift
         half = asked_dtype(initial.queries) == torch.float16
         limit = half_limit(initial.keys.shape[1]) if half else SAFE_RANGE

@@ -1,0 +1,233 @@
+"""`once` in compiled graphs: its two phases as operators that a compiler keeps whole.
+
+A graph cannot branch on the range of the drift, an operator can. If the drift spans too much for its weights to leave
+the exponentials, `begin` says so by normalizers of -1, and each depth computes its softmax by itself.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..initial import InitialCondition
+from .backend import Evolution
+from .drift import SAFE_RANGE, drift_log_weights, half_limit
+from .literal import LiteralEvolution
+from .once import attend, attend_backward, average, average_backward
+from .products import Precision, precision_of
+from .tiles import Tile, Tiling
+
+WIDE = -1.0
+
+
+def _plan(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> Tiling:
+    """One tile: sizes must follow from shapes alone."""
+    without = (~mask).cumsum(-1) == 0 if mask is not None and causal else None
+    return Tiling([Tile(slice(0, len(q)), slice(0, q.shape[1]), k.shape[1])], mask, causal, without)
+
+
+def _spans_too_much(log_w: Tensor, causal: bool, dtype: torch.dtype) -> bool:
+    limit = min(SAFE_RANGE, half_limit(log_w.shape[-1])) if dtype == torch.float16 else SAFE_RANGE
+    lowest = log_w.masked_fill(log_w.isinf(), torch.inf).amin(-1)
+    spread = (log_w.amax(-1) - lowest).max()
+    return not bool(spread < (min(limit, SAFE_RANGE / 2) if causal else limit))
+
+
+def _softmax(q: Tensor, k: Tensor, log_w: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """Softmax(q k + log w), exact at any range; zero where a query sees no key."""
+    scores = q.to(log_w.dtype) @ k.to(log_w.dtype).mT
+    hidden = torch.zeros_like(scores, dtype=torch.bool)
+    if mask is not None:
+        hidden = hidden | mask[:, None]
+    if causal:
+        hidden = hidden | torch.ones_like(hidden).triu(1)
+    scores = scores + log_w.masked_fill(log_w.isinf(), 0.0)[:, None]
+    return scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
+
+
+@torch.library.custom_op("transevolve::once_begin", mutates_args=())
+def once_begin(
+    q: Tensor, k: Tensor, log_w: Tensor, mask: Tensor | None, causal: bool, depth: int, part: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """P, D, and slots that return the left and right factors of each depth's share of dP."""
+    precision = precision_of(q)
+    left = q.new_zeros(depth, len(q), q.shape[1], part, dtype=precision.thin)
+    right = q.new_zeros(depth, len(q), k.shape[1], part, dtype=precision.thin)
+    if _spans_too_much(log_w, causal, q.dtype):
+        d = log_w.new_full((len(q), log_w.shape[1], q.shape[1]), WIDE)
+        return q.new_zeros(len(q) * q.shape[1] * k.shape[1]), d, left, right
+    p, d = attend(q, k, log_w.exp(), _plan(q, k, mask, causal), precision)
+    return p, d, left, right
+
+
+@once_begin.register_fake
+def _(q, k, log_w, mask, causal, depth, part):
+    thin = precision_of(q).thin
+    return (
+        q.new_empty(q.shape[0] * q.shape[1] * k.shape[1]),
+        log_w.new_empty(q.shape[0], log_w.shape[1], q.shape[1]),
+        q.new_empty(depth, q.shape[0], q.shape[1], part, dtype=thin),
+        q.new_empty(depth, q.shape[0], k.shape[1], part, dtype=thin),
+    )
+
+
+@torch.library.custom_op("transevolve::once_begin_backward", mutates_args=())
+def once_begin_backward(
+    grad_d: Tensor,
+    left: Tensor,
+    right: Tensor,
+    q: Tensor,
+    k: Tensor,
+    log_w: Tensor,
+    p: Tensor,
+    d: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    if bool((d < 0).any()):
+        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(log_w)
+    w, precision = log_w.exp(), precision_of(q)
+    plan = _plan(q, k, mask, causal)
+    grad_q, grad_k, grad_w = attend_backward(
+        list(left.unbind()), list(right.unbind()), grad_d, q, k, w, p, plan, precision
+    )
+    return grad_q, grad_k, grad_w * w
+
+
+@once_begin_backward.register_fake
+def _(grad_d, left, right, q, k, log_w, p, d, mask, causal):
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(log_w)
+
+
+def _begin_context(ctx, inputs, output) -> None:
+    q, k, log_w, mask, causal, _, _ = inputs
+    p, d, _, _ = output
+    ctx.save_for_backward(q, k, log_w, p, d, mask)
+    ctx.mark_non_differentiable(p)
+    ctx.causal = causal
+
+
+def _begin_backward(ctx, _, grad_d, left, right):
+    q, k, log_w, p, d, mask = ctx.saved_tensors
+    grads = once_begin_backward(grad_d, left, right, q, k, log_w, p, d, mask, ctx.causal)
+    return *grads, None, None, None, None
+
+
+once_begin.register_autograd(_begin_backward, setup_context=_begin_context)
+
+
+@torch.library.custom_op("transevolve::once_mix", mutates_args=())
+def once_mix(
+    p: Tensor,
+    d: Tensor,
+    log_w: Tensor,
+    v: Tensor,
+    left: Tensor,
+    right: Tensor,
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """One depth."""
+    if bool((d < 0).any()):
+        return (_softmax(q, k, log_w, mask, causal) @ v.to(log_w.dtype)).to(v.dtype)
+    return average(p, d, log_w.exp(), v, _plan(q, k, mask, causal), precision_of(q))[0]
+
+
+@once_mix.register_fake
+def _(p, d, log_w, v, left, right, q, k, mask, causal):
+    return v.new_empty(v.shape[0], q.shape[1], v.shape[2])
+
+
+@torch.library.custom_op("transevolve::once_mix_backward", mutates_args=())
+def once_mix_backward(
+    grad: Tensor,
+    p: Tensor,
+    d: Tensor,
+    log_w: Tensor,
+    v: Tensor,
+    y: Tensor,
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of D, log w, v, the two slots, q and k; the last two only where the drift spans too much."""
+    precision: Precision = precision_of(q)
+    grad_q, grad_k = torch.zeros_like(q), torch.zeros_like(k)
+    if bool((d < 0).any()):
+        matrix, grad = _softmax(q, k, log_w, mask, causal), grad.to(log_w.dtype)
+        grad_matrix = grad @ v.to(grad.dtype).mT
+        grad_scores = matrix * (grad_matrix - (grad_matrix * matrix).sum(-1, keepdim=True))
+        grad_w, grad_v = grad_scores.sum(1), (matrix.mT @ grad).to(v.dtype)
+        grad_q = (grad_scores @ k.to(grad.dtype)).to(q.dtype)
+        grad_k = (grad_scores.mT @ q.to(grad.dtype)).to(k.dtype)
+        left = torch.zeros(*y.shape, dtype=precision.thin, device=y.device)
+        return torch.zeros_like(d), grad_w, grad_v, left, torch.zeros_like(v, dtype=precision.thin), grad_q, grad_k
+    w, plan = log_w.exp(), _plan(q, k, mask, causal)
+    inverse = torch.where(d > 0, 1 / d.clamp(min=torch.finfo(d.dtype).tiny), 0.0)[..., None]
+    grad_d, grad_w, grad_v, left = average_backward(grad, p, inverse, w, v, y, plan, precision)
+    return grad_d, grad_w * w, grad_v, left, (v * w[..., None]).to(precision.thin), grad_q, grad_k
+
+
+@once_mix_backward.register_fake
+def _(grad, p, d, log_w, v, y, q, k, mask, causal):
+    thin = precision_of(q).thin
+    like = (d, log_w, v)
+    left, right = y.new_empty(y.shape, dtype=thin), v.new_empty(v.shape, dtype=thin)
+    return *(torch.empty_like(x) for x in like), left, right, torch.empty_like(q), torch.empty_like(k)
+
+
+def _mix_context(ctx, inputs, output) -> None:
+    p, d, log_w, v, _, _, q, k, mask, causal = inputs
+    ctx.save_for_backward(p, d, log_w, v, output, q, k, mask)
+    ctx.causal = causal
+
+
+def _mix_backward(ctx, grad):
+    p, d, log_w, v, y, q, k, mask = ctx.saved_tensors
+    grads = once_mix_backward(grad.contiguous(), p, d, log_w, v, y, q, k, mask, ctx.causal)
+    return None, *grads, None, None
+
+
+once_mix.register_autograd(_mix_backward, setup_context=_mix_context)
+
+
+class OnceGraphEvolution(Evolution):
+    """`once` for a compiled graph."""
+
+    def __init__(self, initial: InitialCondition):
+        self.initial = initial
+        self.precision = precision_of(initial.queries)
+        mask = initial.key_padding_mask
+        self.mask = None if mask is None else mask.repeat_interleave(initial.heads, 0)
+        with torch.autocast(initial.queries.device.type, enabled=False):
+            log_w = drift_log_weights(initial, initial.drift, self.precision.wide)
+            self.log_w = log_w.permute(1, 2, 0, 3).flatten(0, 1)
+            self.q, self.k = self._flat(initial.scaled_queries), self._flat(initial.head_keys)
+            shape = (initial.depth, initial.value_part)
+            self.p, self.d, left, right = once_begin(self.q, self.k, self.log_w, self.mask, initial.causal, *shape)
+        self.left, self.right = left.unbind(), right.unbind()
+
+    def _flat(self, x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "flat n part"]:
+        return x.to(self.precision.matrix).flatten(0, 1)
+
+    def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
+        at = (l - 1) if self.log_w.shape[1] > 1 else 0
+        with torch.autocast(values.device.type, enabled=False):
+            y = once_mix(
+                self.p,
+                self.d[:, at],
+                self.log_w[:, at],
+                self._flat(values),
+                self.left[l - 1],
+                self.right[l - 1],
+                self.q,
+                self.k,
+                self.mask,
+                self.initial.causal,
+            )
+        return y.unflatten(0, (values.shape[0], -1))
+
+    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
+        return LiteralEvolution(self.initial).attention(l)
