@@ -12,7 +12,7 @@ from .conll import TaggedSource, tagged_source
 from .data import SplitFacts, TextData
 from .encoding import Encoded, concatenated, id_type, offsets_of
 from .labels import in_order
-from .options import DataOptions
+from .options import DataOptions, Split
 from .parts import Part
 from .rows import Rows
 from .targets import Targets
