@@ -104,7 +104,6 @@ class Observer:
     def steps(self, ids: Tensor) -> list[Step]:
         """Every depth, in order, before it acts; then the end, with `l` one beyond the last block."""
         encoder, trace = self.model.model, Steps()
-<<<<<<< HEAD
         encoder.encoder(embed(encoder.embedding, ids, None), self.ignored(ids), trace=trace)
         assert trace.last is not None
         return [*trace.steps, trace.last]
@@ -117,18 +116,6 @@ class Observer:
         """Class probabilities of a state: the last block's norm, then the head."""
         last = cast(EncoderBlock, self.model.model.encoder.blocks[-1])
         logits = self.model.head(last.norm(x), self.ignored(ids), ids).float()[0]
-=======
-        ignored = ignored_tokens(encoder.embedding, ids, None)
-        encoder.encoder(embed(encoder.embedding, ids, None), ignored, trace=trace)
-        assert trace.last is not None
-        return [*trace.steps, trace.last]
-
-    def read_out(self, x: Tensor, ids: Tensor) -> Tensor:
-        """Class probabilities of a state of these tokens: the last block's norm, then the head."""
-        last = cast(EncoderBlock, self.model.model.encoder.blocks[-1])
-        ignored = ignored_tokens(self.model.model.embedding, ids, None)
-        logits = self.model.head(last.norm(x), ignored, ids).float()[0]
->>>>>>> s3
         return logits.sigmoid() if self.several else logits.softmax(-1)
 
     @torch.inference_mode()
