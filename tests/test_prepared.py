@@ -7,15 +7,20 @@ import signal
 import threading
 import time
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kinds_support import TOPICS, write_pairs, write_wide
 from training_support import process, train, training_of, write_csv
 from transevolve.cli import main
 from transevolve.core.errors import UserError
 from transevolve.data import DataOptions, load_data, parts, stored
+from transevolve.data.batching import RowStore
+from transevolve.data.encoding import joined_ids
 from transevolve.data.stored import Column, workspace
 from transevolve.data.tokenizers import build_tokenizer
 
@@ -74,6 +79,68 @@ def test_pairs_on_disk_are_as_in_memory(tmp_path, monkeypatch):
     assert same(in_memory, load_data(options))
     assert same(in_memory, load_data(options))
     assert in_memory.report.splits["train"].skipped_long > 0
+
+
+def write_kind(kind: str, folder: Path) -> DataOptions:
+    if kind == "windows":
+        return DataOptions(path=str(write_csv(folder / "a.csv")), max_length=6, long="window", validation=0.5)
+    if kind == "pairs":
+        return DataOptions(path=str(write_pairs(folder / "p.tsv", 40)), vocab_size=200)
+    return DataOptions(path=str(write_wide(folder / "w.csv", rows=40)), text="text", label=list(TOPICS))
+
+
+@pytest.mark.parametrize("kind", ["windows", "pairs", "labels"])
+def test_every_kind_of_row_is_the_same_in_any_batches(kind, tmp_path, monkeypatch):
+    options = write_kind(kind, tmp_path)
+    whole = load_data(options)
+    assert same(whole, load_data(options))
+    monkeypatch.setattr(stored, "BATCH_ROWS", 7)
+    parted = load_data(replace(options, cache=str(tmp_path / "mine")))
+    assert same(whole, parted)
+    assert list(whole.texts("train")) == list(parted.texts("train"))
+    assert len(whole.texts("train")) == whole.report.splits["train"].rows
+    if kind == "windows":
+        assert len(parted.train) > len(whole.texts("train"))
+        assert sorted(set(parted.train["row"][:])) == list(range(len(whole.texts("train"))))
+    rows = RowStore(parted.train)
+    assert [list(rows[i]["input_ids"]) for i in range(len(rows))] == whole.train["input_ids"][:]
+    assert [rows[i]["labels"] for i in range(len(rows))] == whole.train["labels"][:]
+    ids, offsets = joined_ids(parted.train)
+    assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == whole.train["input_ids"][:]
+
+
+def test_a_tokenizer_counts_by_its_contents(tmp_path):
+    path = write_csv(tmp_path / "a.csv")
+    folders = []
+    for size in (60, 60, 70):
+        load(path, vocab_size=size).tokenizer.save_pretrained(tmp_path / "tokenizer")
+        folders.append(load(path, tokenizer=str(tmp_path / "tokenizer")).folder)
+    assert folders[0] == folders[1] != folders[2]
+
+
+def test_unlabelled_texts_count_by_their_contents(tmp_path):
+    path, texts = write_csv(tmp_path / "a.csv"), tmp_path / "texts"
+    for name in ("one", "two"):
+        (texts / name).mkdir(parents=True)
+        (texts / name / "a.txt").write_text("splendid words\n" * 9)
+    before = load(path, unlabelled=str(texts))
+    assert "splendid" in before.tokenizer.get_vocab()
+    (texts / "one" / "a.txt").write_text("dreadful words\n" * 9)
+    after = load(path, unlabelled=str(texts))
+    assert before.folder != after.folder
+    assert "dreadful" in after.tokenizer.get_vocab()
+
+
+def test_with_the_tokenizer_of_another_model(tmp_path, monkeypatch):
+    path, other = write_csv(tmp_path / "a.csv"), write_csv(tmp_path / "b.csv", seed=1)
+    tokenizer = load(other, vocab_size=60).tokenizer
+    first = load_data(DataOptions(path=str(path)), tokenizer=tokenizer)
+    assert first.folder != load(path).folder
+    monkeypatch.setattr(parts, "encode", lambda *_: pytest.fail("tokenized again"))
+    assert same(first, load_data(DataOptions(path=str(path)), tokenizer=tokenizer))
+    options = DataOptions(path=str(path), text="comment", label="verdict")
+    scored = load_data(options, tokenizer=tokenizer, labels=first.labels, splits=("validation",))
+    assert scored.validation.to_dict() == first.validation.to_dict()
 
 
 def test_the_second_start_tokenizes_nothing(tmp_path, cache, monkeypatch):
