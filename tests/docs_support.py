@@ -47,6 +47,7 @@ def commands(page: Path) -> list[list[str]]:
 def write_files(folder: Path) -> Path:
     """The files that pages name: a table, two aligned files, a folder of tables, and one of aligned files."""
     write_csv(folder / "my.csv", rows=60)
+    (folder / "texts.txt").write_text("a fine film\na weak story\n" * 10)
     (folder / "multi30k").mkdir()
     for language, words in (("en", "one two three four"), ("de", "eins zwei drei vier")):
         lines = "".join(" ".join(words.split()[: 1 + n % 4]) + "\n" for n in range(60))

@@ -51,14 +51,14 @@ def test_sharded_over_two_processes_trains_as_one(csv, tmp_path, capsys):
 MEASURED = """
 import os, sys
 from transevolve.cli import main
-from transevolve.training import train
+from transevolve.training import run
 
 def parts_within(*_):
     if os.environ["RANK"] != "0":
         raise RuntimeError("the second process measured for itself")
     return 3
 
-train.parts_within = parts_within
+run.parts_within = parts_within
 sys.exit(main(sys.argv[1:]))
 """
 

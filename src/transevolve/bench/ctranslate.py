@@ -2,6 +2,7 @@
 
 import tempfile
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ class Engine:
         from ctranslate2.converters.transformers import MarianMTLoader
 
         precision = "int8" if int8 else "float32"
-        spec = MarianMTLoader().get_model_spec(model)
+        spec: Any = MarianMTLoader().get_model_spec(model)
         # The converter drops the last row, which is padding in the models of Marian.
         vocabulary = [str(token) for token in range(model.config.vocab_size - 1)]
         spec.register_source_vocabulary(vocabulary)

@@ -63,7 +63,8 @@ def run(options: Options) -> int:
     from ..core.tables import show
     from ..kinds.registry import kind_of
     from ..runs.results import result_rows
-    from ..training.train import Interrupted, train
+    from ..training.run import Interrupted
+    from ..training.train import train
 
     try:
         with computing_on(options.device):

@@ -41,12 +41,13 @@ def corpus_files(options: DataOptions) -> dict[Split, list[Path]]:
     if options.path is not None:
         path = _existing(options.path, "path")
         if path.is_dir():
-            spelled = {name: split for split, names in SPLIT_NAMES.items() for name in names}
+            spelled: dict[str, Split] = {name: split for split, names in SPLIT_NAMES.items() for name in names}
             for file in _text_files(path):
                 found.setdefault(spelled.get(file.name.split(".")[0].lower(), "train"), []).append(file)
         else:
             found["train"] = [path]
-    for split, named in (("validation", options.validation), ("test", options.test)):
+    others: dict[Split, Any] = {"validation": options.validation, "test": options.test}
+    for split, named in others.items():
         if isinstance(named, str):
             path = _existing(named, split)
             found[split] = _text_files(path) if path.is_dir() else [path]
@@ -192,7 +193,8 @@ class CorpusTask:
             needed.discard("validation")
         if "train" in needed and "train" not in files:
             raise UserError(f"the task {options.task!r} needs data.path, a file of texts or a folder of them")
-        parts: dict[Split, Corpus] = {split: Corpus(files[split], options.text) for split in SPLITS if split in needed}
+        column = options.text if isinstance(options.text, str) else None
+        parts: dict[Split, Corpus] = {split: Corpus(files[split], column) for split in SPLITS if split in needed}
         wanted = {split: options.rows_wanted(split) for split in SPLITS}
         if cut and "train" in parts:
             whole = parts["train"]
@@ -251,7 +253,8 @@ def add_mask(tokenizer: PreTrainedTokenizerFast) -> None:
     """Gives a tokenizer a mask token, and makes it recognise that token where a text spells it out."""
     if tokenizer.mask_token_id is None:
         pieces = tokenizer.eos_token is not None
-        tokenizer.add_special_tokens({"mask_token": AddedToken(MASK, lstrip=pieces, rstrip=pieces, special=True)})
+        mask: Any = AddedToken(MASK, lstrip=pieces, rstrip=pieces, special=True)
+        tokenizer.add_special_tokens({"mask_token": mask})
     tokenizer.split_special_tokens = False
 
 

@@ -10,7 +10,7 @@ from .encoding import Encoded, id_type
 def special_frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:
     """The special tokens that the tokenizer puts before and after a text."""
     ids = list(tokenizer("")["input_ids"])
-    starts = {tokenizer.cls_token_id, tokenizer.bos_token_id}
+    starts = (tokenizer.cls_token_id, tokenizer.bos_token_id)
     before = next((place for place, token in enumerate(ids) if token not in starts), len(ids))
     return ids[:before], ids[before:]
 

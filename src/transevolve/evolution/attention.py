@@ -179,9 +179,10 @@ class EvolvedAttention(nn.Module):
         if self.passes is None or self.passes.is_meta or torch.compiler.is_exporting():
             return
         if self.training or not torch.compiler.is_compiling():
-            self._follow(self.passes)
+            # Not a decorator: it would load the compiler with every import of this module.
+            follow = torch.compiler.disable(self._follow) if torch.compiler.is_compiling() else self._follow
+            follow(self.passes)
 
-    @torch.compiler.disable
     def _follow(self, passes: Tensor) -> None:
         number = read(passes, "passes") // self.backend.redraw_interval
         if number != self._drawn:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 import torch
@@ -172,7 +172,7 @@ class LoadedRun:
         return text if isinstance(text, list) else None
 
     @overload
-    def predict(self, texts: str, **options: Any) -> Prediction: ...
+    def predict(self, texts: str, **options: Any) -> Prediction: ...  # pyright: ignore[reportOverlappingOverload]
     @overload
     def predict(self, texts: Texts, **options: Any) -> Predictions[Prediction]: ...
     def predict(self, texts: str | Texts, **options: Any) -> Prediction | Predictions[Prediction]:
@@ -188,7 +188,7 @@ class LoadedRun:
             return Predictions(self.stream(enumerate(texts, start=1), "text", **options))
 
     @overload
-    def translate(self, texts: str, **search: Any) -> TranslationPrediction: ...
+    def translate(self, texts: str, **search: Any) -> TranslationPrediction: ...  # pyright: ignore[reportOverlappingOverload]
     @overload
     def translate(self, texts: Texts, **search: Any) -> Predictions[TranslationPrediction]: ...
     def translate(self, texts: str | Texts, **search: Any) -> Any:
@@ -250,20 +250,20 @@ class LoadedRun:
             data: Where the data of the run are, if they have moved.
             files: The files to score instead, by the names of `transevolve evaluate`'s options.
         """
+        part: Split = "test"
         if is_frame(split) or split not in SPLITS:
-            files, split = {"file": stored(split, self.recipe.data.cache), **(files or {})}, "test"
+            files = {"file": stored(split, self.recipe.data.cache), **(files or {})}
         named = self.kind.evaluation_data(self.recipe.data, files or {})
         if named is not None:
-            name, chosen, split = *named, "test"
+            name, chosen = named
         else:
-            name, chosen = split, split_options(self.folder, self.recipe.data, split, data)
-        loaded = load_data(
-            chosen, tokenizer=self.tokenizer, labels=self.kind.labels(self.model.config), splits=(split,)
-        )
-        rows = loaded.split(split)
+            name = part = cast(Split, split)
+            chosen = split_options(self.folder, self.recipe.data, part, data)
+        loaded = load_data(chosen, tokenizer=self.tokenizer, labels=self.kind.labels(self.model.config), splits=(part,))
+        rows = loaded.split(part)
         if rows is None:
             raise UserError(
-                f"the data of {self.folder} have no {split} split: give --split validation, or files of your own"
+                f"the data of {self.folder} have no {part} split: give --split validation, or files of your own"
             )
         report = [f"{name}: {facts.line()}" for facts in loaded.report.splits.values()]
         with self.progress("evaluate", len(rows), "rows"):

@@ -50,7 +50,9 @@ class Rows(nn.Module):
     def quantized(self) -> Tensor:
         zeros = torch.zeros(len(self.scale), dtype=torch.long)
         with _supported():
-            return torch._make_per_channel_quantized_tensor(self.weight, self.scale.double(), zeros, 0)
+            return torch.quantize_per_channel(
+                self.weight.float() * self.scale[:, None], self.scale.double(), zeros, 0, torch.qint8
+            )
 
 
 class Int8Linear(Rows):

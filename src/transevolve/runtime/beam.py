@@ -54,7 +54,7 @@ def beam_search(
         length = sequences.shape[2]
         ended = np.isin(tokens, ends) & (totals > -np.inf)
         for s, c in np.argwhere(ended):
-            own, ids = found[origin[s]], [*sequences[s, parents[s, c], 1:].tolist(), int(tokens[s, c])]
+            own, ids = found[int(origin[s])], [*sequences[s, parents[s, c], 1:].tolist(), int(tokens[s, c])]
             own.append(Hypothesis(ids, float(totals[s, c] / search.penalty(length))))
             own.sort(key=lambda h: -h.score)
             del own[search.beams :]

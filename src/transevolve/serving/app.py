@@ -123,8 +123,8 @@ class _Service:
         except UserError as error:
             raise HTTPException(422, str(error)) from None
         except Busy:
-            told = f"{self.batcher.waiting:,} texts are waiting, the limit is {self.limits.queue:,}: try again later"
-            raise HTTPException(503, told, {"retry-after": "1"}) from None
+            message = f"{self.batcher.waiting:,} texts are waiting, the limit is {self.limits.queue:,}: try again later"
+            raise HTTPException(503, message, {"retry-after": "1"}) from None
 
     async def within_time(self, awaited: Any) -> Any:
         try:

@@ -20,7 +20,7 @@ from ..kinds.registry import decide, resolve
 from ..kinds.session import Session
 from .hf_arguments import check_training
 from .optimizer import build_optimizer
-from .train import default_tokens
+from .run import default_tokens
 
 SECONDS, MOST_STEPS = 10.0, 50
 FORWARD_SHARE = 1 / 3
@@ -105,7 +105,7 @@ def _measure(recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel,
     """Steps that were timed, and tokens per second; the largest batch comes first, and is not timed."""
     device = next(model.parameters()).device
     session = Session(model, data.tokenizer, recipe, device, recipe.training.eval_tokens)
-    rows, collate, loss_of = RowStore(data.train), kind.collator(session), kind.loss(recipe)
+    rows, collate, loss_of = RowStore(data.train), kind.collator(session), kind.loss(recipe, data)
     optimizer = build_optimizer(model, recipe.training)
     for group in optimizer.param_groups:
         group["lr"] = 0.0

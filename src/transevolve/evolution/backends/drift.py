@@ -27,7 +27,7 @@ def leaves_exponentials(
 
 
 def half_limit(keys: int) -> float:
-    """The range up to which what a matrix in float16 rounds to zero stays below its precision, for so many keys."""
+    """The range up to which what a matrix in float16 rounds to zero stays below its precision, for this many keys."""
     return 29 * math.log(2) - math.log(keys)
 
 
