@@ -167,7 +167,9 @@ def test_distance_agrees_with_a_plain_computation(run):
         layer = first.block.attention
         q, k = layer.query(second.x)[0].view(-1, 2, 16), layer.key(second.x)[0].view(-1, 2, 16)
         drift = layer.begin(second.x, backend="literal").evolution.initial.drift[1, 0]
-        recomputed = torch.softmax(torch.einsum("ihw,jhw->hij", q, k) / 8**0.5 + drift[:, None], -1)
+        scores = torch.einsum("ihw,jhw->hij", q, k) / 8**0.5 + drift[:, None]
+        ignored = observer.ignored(ids)
+        recomputed = torch.softmax(scores if ignored is None else scores.masked_fill(ignored, -torch.inf), -1)
         expected = (first.state.attention(2)[0] - recomputed).abs().sum(-1).mean(-1) / 2
     np.testing.assert_allclose(measure(observer, [TEXT], 512).recomputed["evolved"][1], expected, atol=1e-5)
 
