@@ -1,3 +1,5 @@
+import signal
+
 import hypothesis
 import jaxtyping
 import pytest
@@ -6,6 +8,12 @@ import torch
 hypothesis.settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 hypothesis.settings.load_profile("default")
 torch.set_num_threads(1)
+
+
+def pytest_configure() -> None:
+    """A shell starts background jobs with SIGINT ignored, and programs under test would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

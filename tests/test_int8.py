@@ -86,15 +86,16 @@ def test_scores_and_sizes_are_recorded(tmp_path, capsys):
     assert "is int8 already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("feedforward", ["full", "random"])
-def test_weights_are_stored_in_a_byte_and_read_as_written(feedforward):
-    shape = {"vocab_size": 400, "hidden_size": 64, "num_attention_heads": 4, "block_depth": 3}
+# The operators of the drift stay in float32; beside a random feed-forward they are a larger share.
+@pytest.mark.parametrize(("feedforward", "share"), [("full", 0.35), ("random", 0.45)])
+def test_weights_are_stored_in_a_byte_and_read_as_written(feedforward, share):
+    shape = {"vocab_size": 400, "hidden_size": 256, "num_attention_heads": 4, "block_depth": 3}
     model = TransEvolveForConditionalGeneration(TransEvolveConfig(**shape, feedforward=feedforward)).eval()
     floats = sum(p.numel() * 4 for p in model.parameters())
     copy = TransEvolveForConditionalGeneration(model.config)
     copy.load_state_dict(model.state_dict())
     stored = int8_weights(model, quantize(copy))
-    assert sum(t.numel() * t.itemsize for t in stored.values()) < 0.45 * floats
+    assert sum(t.numel() * t.itemsize for t in stored.values()) < share * floats
     ids = torch.randint(3, 400, (2, 9))
     again = TransEvolveForConditionalGeneration(model.config)
     again.load_state_dict(float_weights(stored), strict=False)

@@ -49,7 +49,7 @@ def training_of(corpus: Path, run: Path, *more: str) -> list[str]:
 @pytest.fixture(scope="module")
 def run(corpus, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    assert train(*training_of(corpus, folder, "--training.epochs=8")) == 0
+    assert train(*training_of(corpus, folder, "--training.epochs=10")) == 0
     return folder
 
 
@@ -65,7 +65,7 @@ def test_learns_and_selects_by_bleu(run):
     assert found["task"] == "translation"
     assert found["selected_by"] == "bleu"
     first, last = found["epochs"][0], found["epochs"][-1]
-    assert last["loss"] < 0.65 * first["loss"]
+    assert last["loss"] < 0.6 * first["loss"]
     assert {"bleu", "chrf", "loss"} <= found["validation"].keys()
 
 

@@ -114,7 +114,7 @@ def look(command: Command, words: list[str], answer: Answer, folder: Path) -> No
 
 
 def _spoke(answer: Answer) -> bool:
-    return bool(answer.out)  # a translation may be empty
+    return bool(answer.out.strip())
 
 
 def _never(answer: Answer) -> bool:
