@@ -7,6 +7,7 @@ Differs from the paper: by default there is no Wk~, since the terms it enters ca
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -180,7 +181,9 @@ class EvolvedAttention(nn.Module):
             return
         if self.training or not torch.compiler.is_compiling():
             # Not a decorator: it would load the compiler with every import of this module.
-            follow = torch.compiler.disable(self._follow) if torch.compiler.is_compiling() else self._follow
+            follow = self._follow
+            if torch.compiler.is_compiling():
+                follow = cast(Callable[[Tensor], None], torch.compiler.disable(follow))
             follow(self.passes)
 
     def _follow(self, passes: Tensor) -> None:
