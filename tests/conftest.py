@@ -37,10 +37,10 @@ def unchecked():
 def pytest_terminal_summary(terminalreporter) -> None:
     """Counts of the inputs that tests/hardening tried; of a parallel run, only this conftest sees the reports."""
     reports = [report for found in terminalreporter.stats.values() for report in found]
-    told = [
+    reported = [
         value for report in reports for name, value in getattr(report, "user_properties", []) if name == "hardening"
     ]
-    if told:
+    if reported:
         terminalreporter.section("hardening")
-        for line in dict.fromkeys(told):
+        for line in dict.fromkeys(reported):
             terminalreporter.write_line(line)

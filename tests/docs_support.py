@@ -80,12 +80,12 @@ def run(words: list[str]) -> str:
     if words[0] == "serve":
         return f"parsed: a server runs until it is stopped, {parse(words)[1].run}"
     small += SHORTER.get(words[0], [])
-    told, complained = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(complained):
+    reported, complained = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(reported), contextlib.redirect_stderr(complained):
         code = main(small)
     assert code == 0, (shlex.join(small), complained.getvalue()[-2000:])
-    assert told.getvalue(), shlex.join(small)
-    return told.getvalue()
+    assert reported.getvalue(), shlex.join(small)
+    return reported.getvalue()
 
 
 def train_case(recipe: Path) -> str | None:

@@ -89,7 +89,7 @@ def test_moves_targets_right_for_a_decoder():
 
 
 @pytest.mark.parametrize("skipped", [0, 1, 5])
-def test_a_resumed_epoch_goes_on_where_it_was(skipped):
+def test_a_resumed_epoch_resumes_where_it_left_off(skipped):
     data = RowStore(Dataset.from_dict({"input_ids": [[i] for i in range(40)], "labels": list(range(40))}))
     batches = Batches([1] * 40, rows=4, seed=2)
     batches.set_epoch(3)

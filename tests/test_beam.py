@@ -249,7 +249,7 @@ def test_bench_decode_compares_systems_and_ways(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["--systems", "maria"], "did you mean 'marian'?"),
         (["--systems", "fullFF-1:litteral"], "did you mean 'literal'?"),
@@ -257,6 +257,6 @@ def test_bench_decode_compares_systems_and_ways(tmp_path, capsys):
         (["--new_tokens", "0"], "--new_tokens must be at least 1"),
     ],
 )
-def test_bench_decode_tells_mistakes(arguments, told, tmp_path, capsys):
+def test_bench_decode_reports_mistakes(arguments, reported, tmp_path, capsys):
     assert main([*BENCH, *arguments, "--output", str(tmp_path)]) == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err

@@ -19,9 +19,9 @@ def refused(path, message: str, **options) -> None:
     """Loading fails with a one-line message that names the file."""
     with pytest.raises(UserError) as caught:
         load(path, **options)
-    said = str(caught.value)
-    assert re.search(message, said), said
-    assert "\n" not in said
+    reported = str(caught.value)
+    assert re.search(message, reported), reported
+    assert "\n" not in reported
 
 
 def test_a_missing_file(tmp_path):

@@ -51,9 +51,9 @@ def pairs_of(data, split: str) -> list[tuple[str, str]]:
 def refused(message: str, **options) -> None:
     with pytest.raises(UserError) as caught:
         load(**options)
-    said = str(caught.value)
-    assert re.search(message, said), said
-    assert "\n" not in said
+    reported = str(caught.value)
+    assert re.search(message, reported), reported
+    assert "\n" not in reported
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -194,8 +194,8 @@ def test_training_skips_what_is_too_long_or_empty_and_says_so(tmp_path):
     assert facts.target_tokens == sum(map(len, data.train["labels"]))
     assert facts.tokens == facts.target_tokens + sum(map(len, data.train["input_ids"]))
     assert facts.unknown == 0
-    said = "\n".join(data.report.lines())
-    assert "2 (4.8 %) were too long and skipped; 3 with an empty side skipped" in said
+    reported = "\n".join(data.report.lines())
+    assert "2 (4.8 %) were too long and skipped; 3 with an empty side skipped" in reported
     assert json.loads(json.dumps(data.report.as_dict()))["splits"]["train"]["skipped_long"] == 2
 
 
@@ -209,9 +209,9 @@ def test_scored_pairs_are_cut_but_never_skipped(tmp_path):
     assert data.test[0]["length"] == len(data.test[0]["input_ids"]) == 40
     assert data.test[0]["input_ids"][-1] == data.tokenizer.eos_token_id
     assert data.test[1]["input_ids"] == [data.tokenizer.eos_token_id]
-    said = "\n".join(data.report.lines())
-    assert "1 (25.0 %) sources were too long and cut; 1 (25.0 %) targets were too long and cut for the loss" in said
-    assert "2 with an empty side, kept" in said
+    reported = "\n".join(data.report.lines())
+    assert "1 (25.0 %) sources were too long and cut; 1 (25.0 %) targets were too long and cut for the loss" in reported
+    assert "2 with an empty side, kept" in reported
 
 
 def test_the_longest_line_that_fits_is_kept(tmp_path):
@@ -223,14 +223,14 @@ def test_the_longest_line_that_fits_is_kept(tmp_path):
     assert load_data(options, tokenizer=tokenizer).report.splits["train"].skipped_long > 0
 
 
-@pytest.mark.parametrize(("share", "cut", "said"), [(None, 2, "5 %, at most 2,000"), (0.25, 10, "25 %")])
-def test_validation_is_cut_from_train(share, cut, said, tmp_path):
+@pytest.mark.parametrize(("share", "cut", "reported"), [(None, 2, "5 %, at most 2,000"), (0.25, 10, "25 %")])
+def test_validation_is_cut_from_train(share, cut, reported, tmp_path):
     data, again = (load(**files(tmp_path), validation=share) for _ in range(2))
     other = load(**files(tmp_path), validation=share, seed=1)
     assert len(data.validation) == cut
     assert data.validation[:] == again.validation[:] != other.validation[:]
-    assert data.report.selection == f"validation, cut from train (seed 0, {said})"
-    assert data.report.splits["validation"].origin == f"cut from train (seed 0, {said})"
+    assert data.report.selection == f"validation, cut from train (seed 0, {reported})"
+    assert data.report.splits["validation"].origin == f"cut from train (seed 0, {reported})"
 
 
 def test_a_large_train_gives_no_more_than_enough(tmp_path, monkeypatch):

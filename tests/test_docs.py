@@ -98,12 +98,14 @@ def test_paths_and_tests_that_a_page_names_are_there(name):
                 assert re.search(rf"^ *(?:def|class) {function}\b", content, re.MULTILINE), function
 
 
-def test_errors_that_a_page_explains_are_told():
+def test_errors_that_a_page_explains_are_reported():
     source = "".join(path.read_text() for path in (ROOT / "src" / "transevolve").rglob("*.py"))
     rows = TEXTS["data.md"].split("## Errors you may meet")[1].splitlines()
-    told = [message for row in rows if row.startswith("| `") for message in re.findall(r"`([^`]+)`", row.split("|")[1])]
-    assert len(told) > 10
-    for message in told:
+    reported = [
+        message for row in rows if row.startswith("| `") for message in re.findall(r"`([^`]+)`", row.split("|")[1])
+    ]
+    assert len(reported) > 10
+    for message in reported:
         assert all(part in source for part in message.split(" ... ")), message
 
 

@@ -101,14 +101,14 @@ def main_output(folder: Path, *words: str) -> str:
 
 
 def test_wrong_folders_and_options(run, onnx, tmp_path, capsys):
-    for words, told in (
+    for words, reported in (
         ([str(run)], "is no exported translator"),
         ([str(onnx), "--beam", "99"], "--beam must be 1 to 16"),
         ([str(onnx), "--beam", "2", "--n_best", "3"], "--n_best must be"),
         ([str(onnx), "--precision", "int8"], "transevolve export --precision int8"),
     ):
         assert main(["translate", *words, "one", "--runtime", "onnx"]) == 2
-        assert told in capsys.readouterr().err
+        assert reported in capsys.readouterr().err
     assert main(["export", str(run), "--format", "hf", "--precision", "int8", "--output", str(tmp_path / "a")]) == 2
     assert "--precision int8 is for --format onnx" in capsys.readouterr().err
 

@@ -73,9 +73,9 @@ def test_scores_and_sizes_are_recorded(tmp_path, capsys):
     shutil.copytree(RUNS / "classifier", run)
     words = ["quantize", str(run), "--split", "validation", "--data", str(RUNS / "reviews.csv")]
     code = main(words)
-    told = capsys.readouterr()
-    assert code == 0, told.err
-    assert "rows per second" in told.out
+    reported = capsys.readouterr()
+    assert code == 0, reported.err
+    assert "rows per second" in reported.out
     rows = json.loads((run / "int8" / "quantization.json").read_text())["models"]
     assert [row["precision"] for row in rows] == ["float32", "int8"]
     assert rows[1]["bytes"] < rows[0]["bytes"]

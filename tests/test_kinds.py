@@ -101,14 +101,16 @@ def test_regression_exports_in_the_labels_scale(run, tmp_path):
     assert "pipeline_tag: text-classification" in card
 
 
-@pytest.mark.parametrize(("label", "told"), [("cheap", "line 4: the label 'cheap' is not a number"), ("inf", "'inf'")])
-def test_a_label_that_is_no_number_is_named(label, told, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("label", "reported"), [("cheap", "line 4: the label 'cheap' is not a number"), ("inf", "'inf'")]
+)
+def test_a_label_that_is_no_number_is_named(label, reported, tmp_path, capsys):
     path = write_numbers(tmp_path / "prices.csv", rows=20)
     lines = path.read_text().splitlines()
     lines[3] = f"fine fine,{label}"
     path.write_text("\n".join(lines) + "\n")
     assert train(*training_of(path, tmp_path / "run")) == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

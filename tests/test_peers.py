@@ -164,14 +164,14 @@ def test_draws_come_from_the_seed_and_the_layer(system):
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "reported"),
     [
         ({"causal": True}, "Mean cannot be causal"),
         ({"key_padding_mask": padding_of(9, 4)}, "Mean cannot ignore padding"),
     ],
 )
-def test_what_a_mixer_cannot_do_is_an_error(asked, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_a_mixer_cannot_do_is_an_error(asked, reported):
+    with pytest.raises(ValueError, match=reported):
         Mean(SHAPE)(torch.randn(2, 9, 16), **asked)
 
 
@@ -206,7 +206,7 @@ def test_unknown_names_are_answered_with_the_nearest():
 
 
 @pytest.mark.parametrize(
-    ("system", "given", "told"),
+    ("system", "given", "reported"),
     [
         ("performer", {"features": 0}, "features must be a whole number of at least 1, got 0"),
         ("performer", {"features": 8.5}, "features must be a whole number of at least 1, got 8.5"),
@@ -218,8 +218,8 @@ def test_unknown_names_are_answered_with_the_nearest():
         ("nystromformer", {"kernel": 4}, "kernel must be odd"),
     ],
 )
-def test_wrong_settings_are_told(system, given, told):
-    with pytest.raises(ValueError, match=told):
+def test_wrong_settings_are_reported(system, given, reported):
+    with pytest.raises(ValueError, match=reported):
         build_mixer(system, SHAPE, given)
 
 

@@ -46,9 +46,9 @@ def undisturbed(csv, tmp_path_factory) -> Path:
 
 def finish(csv: Path, run: Path) -> str:
     started = process(["train", *training_of(csv, run, *STEPS)])
-    _, told = started.communicate(timeout=PATIENCE)
-    assert started.returncode == 0, told
-    return told
+    _, reported = started.communicate(timeout=PATIENCE)
+    assert started.returncode == 0, reported
+    return reported
 
 
 def wait_for_checkpoint(run: Path, running: subprocess.Popen, count: int = 1) -> None:
@@ -67,27 +67,27 @@ def test_a_killed_run_ends_as_if_never_killed(csv, undisturbed, tmp_path):
     running.kill()
     running.communicate()
     assert not (run / "model.safetensors").exists(), "it was killed too late"
-    told = finish(csv, run)
-    assert "resuming from" in told
+    reported = finish(csv, run)
+    assert "resuming from" in reported
     assert weights(run) == weights(undisturbed)
     assert losses(run) == losses(undisturbed)
 
 
-def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(csv, undisturbed, tmp_path):
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(csv, undisturbed, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(undisturbed, run)
     for name in ("model.safetensors", "results.json", "manifest.json"):
         (run / name).unlink()
     newest = checkpoints(run / "checkpoints")[-1][1] / "optimizer.pt"
     newest.write_bytes(newest.read_bytes()[:-100])
-    told = finish(csv, run)
-    assert f"{newest} is damaged" in told
-    assert "resuming from" in told
+    reported = finish(csv, run)
+    assert f"{newest} is damaged" in reported
+    assert "resuming from" in reported
     assert weights(run) == weights(undisturbed)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_run_saves_and_goes_on(csv, tmp_path, number):
+def test_a_stopped_run_saves_and_resumes(csv, tmp_path, number):
     run = tmp_path / "run"
     running = process(["train", *training_of(csv, run, *LONG, "--training.save_steps=1000000")])
     deadline = time.monotonic() + PATIENCE
@@ -96,9 +96,9 @@ def test_a_stopped_run_saves_and_goes_on(csv, tmp_path, number):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     running.send_signal(number)
-    _, told = running.communicate(timeout=PATIENCE)
+    _, reported = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
-    assert "the same command resumes" in told
+    assert "the same command resumes" in reported
     assert checkpoints(run / "checkpoints")
     row = metrics(run)[-1]
     assert "eval_loss" not in row or row["epoch"] == int(row["epoch"]), "it validated because it was stopped"
@@ -145,12 +145,12 @@ def test_a_second_training_in_one_folder_is_refused(csv, tmp_path, capsys):
 def test_a_loss_that_is_not_a_number_stops_the_run(csv, tmp_path, capsys):
     more = ["--training.learning_rate=1e30", "--training.warmup=6", "--training.save_steps=1"]
     assert train(*training_of(csv, tmp_path / "run", *more)) == 2
-    told = capsys.readouterr().err
-    assert "the loss became" in told
-    assert "learning_rate" in told
+    reported = capsys.readouterr().err
+    assert "the loss became" in reported
+    assert "learning_rate" in reported
 
 
-def test_a_full_disk_is_told_and_the_last_good_checkpoint_kept(csv, tmp_path):
+def test_a_full_disk_is_reported_and_the_last_good_checkpoint_kept(csv, tmp_path):
     run = tmp_path / "run"
     first = process(["train", *training_of(csv, run, *LONG)])
     wait_for_checkpoint(run, first)
@@ -163,10 +163,10 @@ def test_a_full_disk_is_told_and_the_last_good_checkpoint_kept(csv, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     second = process(["train", *training_of(csv, run, *LONG)], preexec_fn=no_large_files)
-    _, told = second.communicate(timeout=PATIENCE)
-    assert second.returncode == 2, told
-    assert "no space" in told
-    assert told.strip().count("\n") < 12
+    _, reported = second.communicate(timeout=PATIENCE)
+    assert second.returncode == 2, reported
+    assert "no space" in reported
+    assert reported.strip().count("\n") < 12
     assert checkpoints(run / "checkpoints")[-1][0] == kept
 
 

@@ -109,7 +109,7 @@ def test_settings_that_do_not_fit_are_refused(flags, message, tmp_path, capsys):
 
 @pytest.mark.parametrize("tokenizer", ["wordpiece", "unigram"])
 @pytest.mark.parametrize("script", WILD)
-def test_texts_of_every_script_are_told_apart(script, tokenizer, tmp_path):
+def test_texts_of_every_script_are_distinguished(script, tokenizer, tmp_path):
     rows = [json.dumps({"text": f"{WILD[script][n % 2]} {n}", "label": n % 2}) for n in range(40)]
     (tmp_path / "a.jsonl").write_text("\n".join(rows) + "\n")
     data = load_data(DataOptions(path=str(tmp_path / "a.jsonl"), tokenizer=tokenizer, vocab_size=400))

@@ -46,8 +46,8 @@ def server() -> Iterator[tuple[subprocess.Popen, str]]:
     running, address = started("--timeout", "2", "--max_characters", "1000", "--max_texts", "50")
     yield running, address
     running.send_signal(signal.SIGTERM)
-    _, told = running.communicate(timeout=60)
-    assert running.returncode == 0, told
+    _, reported = running.communicate(timeout=60)
+    assert running.returncode == 0, reported
 
 
 @pytest.fixture
@@ -85,11 +85,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("body", "status", "told"), WRONG.values(), ids=WRONG)
-def test_wrong_requests_are_refused_in_one_line(client, body, status, told):
+@pytest.mark.parametrize(("body", "status", "reported"), WRONG.values(), ids=WRONG)
+def test_wrong_requests_are_refused_in_one_line(client, body, status, reported):
     response = client.post("/predict", content=body, headers=JSON)
     assert response.status_code in (status if isinstance(status, tuple) else (status,))
-    assert told in error_of(response)
+    assert reported in error_of(response)
     assert "\n" not in error_of(response)
 
 
@@ -246,14 +246,14 @@ def test_errors_before_the_server_starts(tmp_path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         (tmp_path / "token").write_text("\n")
-        for words, told in (
+        for words, reported in (
             ([run, "--port", port], "cannot listen on 127.0.0.1"),
             ([run, "--port", "70000"], "--port must be"),
             ([run, "--token_file", str(tmp_path / "token")], "the token must be"),
             ([run, "--queue", "1"], "has no room"),
         ):
             assert main(["serve", *words]) == 2
-            assert told in capsys.readouterr().err
+            assert reported in capsys.readouterr().err
 
 
 def test_a_language_model_generates(tmp_path):

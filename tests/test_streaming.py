@@ -35,9 +35,9 @@ def test_a_line_is_answered_while_the_pipe_stays_open(command, run):
         assert first
         assert first == second
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=60)
+        _, reported = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert told.splitlines()[-1] == "transevolve: stopped"
+    assert reported.splitlines()[-1] == "transevolve: stopped"
 
 
 def test_a_window_leaves_when_it_is_full_or_its_input_pauses():

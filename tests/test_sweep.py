@@ -44,8 +44,8 @@ def test_one_table_over_rows_and_seeds(folder, capsys):
     )
     out = folder / "out"
     assert main(["sweep", str(folder / "sweep.yaml"), "--output", str(out)]) == 0
-    told = capsys.readouterr()
-    assert "does not split" in told.out
+    reported = capsys.readouterr()
+    assert "does not split" in reported.out
     cases = json.loads((out / "sweep.json").read_text())["cases"]
     assert [len(case["results"]) for case in cases] == [2, 0]
     assert {r["seed"] for r in cases[0]["results"]} == {0, 1}
@@ -116,12 +116,12 @@ def running(folder):
 def test_a_sweep_that_is_stopped_lets_its_training_save(running, number):
     sweep, child, run = running
     os.kill(sweep.pid, number)
-    _, told = sweep.communicate(timeout=60)
+    _, reported = sweep.communicate(timeout=60)
     assert sweep.returncode == 130
-    assert "saved at step" in told
-    assert "Traceback" not in told
+    assert "saved at step" in reported
+    assert "Traceback" not in reported
     assert not child.is_running()
-    saved = int(told.split("saved at step ")[1].split(";")[0].replace(",", ""))
+    saved = int(reported.split("saved at step ")[1].split(";")[0].replace(",", ""))
     assert (run / "checkpoints" / f"checkpoint-{saved}" / "manifest.json").is_file()
 
 

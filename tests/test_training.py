@@ -193,9 +193,9 @@ def test_a_run_knows_its_data(tmp_path, monkeypatch, capsys):
     path = write_csv(Path("reviews.csv"), rows=60)
     command = training_of(path, Path("run"), "--training.epochs=1")
     assert train(*command) == 0
-    told = capsys.readouterr().err
-    assert "6 rows of validation\n" in told
-    assert "test" not in told
+    reported = capsys.readouterr().err
+    assert "6 rows of validation\n" in reported
+    assert "test" not in reported
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert main(["evaluate", "../run", "--split", "validation"]) == 0
     monkeypatch.chdir(tmp_path)
@@ -227,11 +227,11 @@ def test_accumulation_changes_nothing(csv, tmp_path, parts):
 def test_a_memory_budget_finds_the_accumulation(tmp_path, capsys):
     long = write_csv(tmp_path / "long.csv", rows=40, words=300)
     assert train(*training_of(long, tmp_path / "run", "--training.max_steps=2", "--training.memory=12MB")) == 0
-    told = capsys.readouterr().err
-    assert 1 < int(told.split("processed in ")[1].split()[0]) <= 16
+    reported = capsys.readouterr().err
+    assert 1 < int(reported.split("processed in ")[1].split()[0]) <= 16
 
 
-def test_too_little_memory_is_told(tmp_path, capsys):
+def test_too_little_memory_is_reported(tmp_path, capsys):
     long = write_csv(tmp_path / "long.csv", rows=40, words=300)
     assert train(*training_of(long, tmp_path / "run", "--training.memory=100kB")) == 2
     assert "is too little: one row of" in capsys.readouterr().err
@@ -268,7 +268,7 @@ def test_seeds_decide(csv, tmp_path):
     assert weights(tmp_path / "a") == weights(tmp_path / "b") != weights(tmp_path / "c")
 
 
-def test_what_another_system_does_not_use_is_told(csv, tmp_path, capsys):
+def test_what_another_system_does_not_use_is_reported(csv, tmp_path, capsys):
     more = ["--model.system=transformer", "--model.variant=fullFF-1", "--model.evolution=none"]
     assert train(*training_of(csv, tmp_path / "run", *more)) == 0
     assert "model.variant, model.evolution: not used by transformer" in capsys.readouterr().err
@@ -336,12 +336,12 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("more", "told"), BAD.values(), ids=BAD)
-def test_bad_settings_are_told_in_one_line(csv, tmp_path, capsys, more, told):
+@pytest.mark.parametrize(("more", "reported"), BAD.values(), ids=BAD)
+def test_bad_settings_are_reported_in_one_line(csv, tmp_path, capsys, more, reported):
     assert train(*training_of(csv, tmp_path / "run", *more)) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("transevolve: error: ")
-    assert told in error
+    assert reported in error
 
 
 RECIPES = {
@@ -355,12 +355,12 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize(("content", "told"), RECIPES.values(), ids=RECIPES)
-def test_bad_recipes_are_told_in_one_line(tmp_path, capsys, content, told):
+@pytest.mark.parametrize(("content", "reported"), RECIPES.values(), ids=RECIPES)
+def test_bad_recipes_are_reported_in_one_line(tmp_path, capsys, content, reported):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_bytes(content.encode("latin-1"))
     assert train(recipe, f"--output={tmp_path / 'run'}") == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

@@ -28,6 +28,7 @@ SMALL = [
     "--training.save_steps=10",
     "--training.keep=3",
 ]
+LEARNS = "--training.epochs=10"
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def training_of(corpus: Path, run: Path, *more: str) -> list[str]:
 @pytest.fixture(scope="module")
 def run(corpus, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    assert train(*training_of(corpus, folder, "--training.epochs=10")) == 0
+    assert train(*training_of(corpus, folder, LEARNS)) == 0
     return folder
 
 
@@ -137,9 +138,9 @@ def test_translation_reads_the_models_checksum_once(run, monkeypatch):
 def test_trains_in_16_bits_and_decodes_a_few_sentences(system, corpus, tmp_path, capsys):
     more = ["--training.precision=bf16", "--training.eval_sentences=3", "--model.embedding_dropout=0.1"]
     assert train(*training_of(corpus, tmp_path, f"--model.system={system}", *more)) == 0
-    told = capsys.readouterr().err
-    assert "validation in training decodes 3 of 10 sentences" in told
-    assert ("model.embedding_dropout: not used by marian" in told) == (system == "marian")
+    reported = capsys.readouterr().err
+    assert "validation in training decodes 3 of 10 sentences" in reported
+    assert ("model.embedding_dropout: not used by marian" in reported) == (system == "marian")
     capsys.readouterr()
     assert main(["evaluate", str(tmp_path), "--split", "validation", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bleu"] == pytest.approx(result(tmp_path)["validation"]["bleu"])
@@ -165,16 +166,16 @@ def test_averages_scores(run, capsys):
 
 def test_a_killed_translation_ends_as_if_never_killed(corpus, run, tmp_path):
     again = tmp_path / "again"
-    arguments = ["train", *training_of(corpus, again, "--training.epochs=8")]
+    arguments = ["train", *training_of(corpus, again, LEARNS)]
     running = process(arguments)
     while len(checkpoints(again / "checkpoints")) < 2:
         assert running.poll() is None, running.communicate()
     running.kill()
     running.communicate()
     finished = process(arguments)
-    _, told = finished.communicate(timeout=300)
-    assert finished.returncode == 0, told
-    assert "resuming from" in told
+    _, reported = finished.communicate(timeout=300)
+    assert finished.returncode == 0, reported
+    assert "resuming from" in reported
     assert weights(again) == weights(run)
 
 
@@ -194,20 +195,20 @@ def _first(corpus: Path, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("arguments", "told"), BAD.values(), ids=BAD)
-def test_bad_corpora_are_told_in_one_line(corpus, tmp_path, capsys, arguments, told):
+@pytest.mark.parametrize(("arguments", "reported"), BAD.values(), ids=BAD)
+def test_bad_corpora_are_reported_in_one_line(corpus, tmp_path, capsys, arguments, reported):
     assert train(*arguments(corpus, tmp_path), f"--output={tmp_path / 'run'}", *SMALL) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("transevolve: error: ")
-    assert all(words in error for words in told)
+    assert all(words in error for words in reported)
 
 
-def test_the_wrong_command_is_told(run, capsys):
+def test_the_wrong_command_is_reported(run, capsys):
     assert main(["predict", str(run), "one"]) == 2
     assert "use `transevolve translate`" in capsys.readouterr().err
 
 
-def test_too_few_checkpoints_are_told(run, capsys):
+def test_too_few_checkpoints_are_reported(run, capsys):
     assert main(["average", str(run), "--last", "50"]) == 2
     assert "checkpoints, not 50" in capsys.readouterr().err
     assert not Path(f"{run}-average-50").exists()

@@ -25,11 +25,11 @@ def run(options: Options) -> int:
     from ..reporting.report import report_page
     from ..reporting.runs import find_runs, names, read_run
 
-    output, given = Path(options.output), [Path(path) for path in options.paths]
+    output, paths = Path(options.output), [Path(path) for path in options.paths]
     if output.is_dir() or output.suffix != ".html":
         raise UserError(f"--output {output} must be a file that ends in .html")
-    benchmarks = [path for path in given if path.suffix == ".json"]
-    folders = find_runs([path for path in given if path.suffix != ".json"])
+    benchmarks = [path for path in paths if path.suffix == ".json"]
+    folders = find_runs([path for path in paths if path.suffix != ".json"])
     runs = [read_run(folder, name) for folder, name in zip(folders, names(folders), strict=True)]
     write_atomically(output, report_page(runs, benchmarks))
     parts = [f"{len(runs)} run{'s'[: len(runs) != 1]}", *(path.name for path in benchmarks)]

@@ -25,7 +25,7 @@ class Options:
         host: Address to listen on; 127.0.0.1 is this machine only, 0.0.0.0 every network it is in.
         port: Port to listen on; 0 is any free one.
         token_file: A file whose first line clients must send as a bearer token; else the variable TRANSEVOLVE_TOKEN.
-        batch: Texts that the model is given at once.
+        batch: Texts that the model processes at once.
         wait_ms: Milliseconds that a text waits for others to fill a batch.
         queue: Texts that may wait; further requests are refused with status 503.
         max_body: Bytes of a request.

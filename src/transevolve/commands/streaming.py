@@ -65,9 +65,9 @@ class Texts:
 
 def check_source(options: Source, what: str) -> None:
     if options.texts and options.file:
-        raise UserError(f"{what} are given both as arguments and by --file: choose one")
+        raise UserError(f"{what} come both as arguments and from --file: choose one")
     if options.column and not options.file:
-        raise UserError("--column names a column of --file, which is not given")
+        raise UserError("--column names a column of --file, which is not set")
 
 
 def open_texts(options: Source, columns: list[str] | str | None = None) -> Texts:
@@ -102,7 +102,7 @@ def output() -> Iterator[None]:
 
 
 def _progress(model: Model, options: Source, what: str, texts: Texts) -> AbstractContextManager[Bar | None]:
-    """A bar for a file or a pipe; what is typed or given as arguments needs none."""
+    """A bar for a file or a pipe; what is typed or passed as arguments needs none."""
     from ..data.stream import iter_texts
 
     if options.texts or texts.interactive:

@@ -1,7 +1,7 @@
 """A dataclass of options as the signature of a Cyclopts command.
 
 Fields are `--name value`; a list is `--name a b c`, a bool `--name` or `--no-name`, a dataclass `--name.field value`.
-A field with `metadata=POSITIONAL` is given by its place. Help comes from the `Args:` of the docstring.
+A field with `metadata=POSITIONAL` is positional. Help comes from the `Args:` of the docstring.
 """
 
 import inspect
@@ -35,8 +35,8 @@ def as_command(options: type, summary: str) -> Callable[..., Any]:
     signature = inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 
     def command(*places: Any, **named: Any) -> Any:
-        given = signature.bind(*places, **named).arguments
-        return options(**{name: list(value) if isinstance(value, tuple) else value for name, value in given.items()})
+        bound = signature.bind(*places, **named).arguments
+        return options(**{name: list(value) if isinstance(value, tuple) else value for name, value in bound.items()})
 
     command.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -1,7 +1,7 @@
 """What is left open in a recipe, by the number of training rows and of classes: the one place of such defaults.
 
 The measurements beside them are accuracies in percent on 7,600 rows of AG News that take no part in training (cut from
-train, not the test set), mean of three samples of 1,000 training rows unless noted; `results/learning.md` has the
+train, not the test set), mean of three samples of 1,000 training rows unless noted; `results/learning/` has the
 commands and the scores on the test set.
 """
 

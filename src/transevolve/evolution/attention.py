@@ -270,22 +270,22 @@ class EvolvedAttention(nn.Module):
         mixed = state.mix(values, l)
         return self.output[l - 1](mixed)
 
-    def _begin(self, given: _Begin) -> AttentionState:
-        backend, x = given.backend, given.x
+    def _begin(self, request: _Begin) -> AttentionState:
+        backend, x = request.backend, request.x
         if torch.compiler.is_compiling() and not backend.compiles:
             backend.refuse("be compiled or exported")
-        mask, causal, shape = given.key_padding_mask, given.causal, (self.num_heads, self.depth)
-        if given.prepared is not None:
+        mask, causal, shape = request.key_padding_mask, request.causal, (self.num_heads, self.depth)
+        if request.prepared is not None:
             queries = self.query(x)
             initial = self._initial(queries, queries[:, :0], None, False, backend)
-            return AttentionState(given.prepared.attend(initial), *shape, None, given.prepared.sees_no_key)
-        source = x if given.source is None else given.source
+            return AttentionState(request.prepared.attend(initial), *shape, None, request.prepared.sees_no_key)
+        source = x if request.source is None else request.source
         keys = self._carry(self.dropout(self.key(source)))
         initial = self._initial(self.dropout(self.query(x)), keys, mask, causal, backend)
         if self.passes is not None and self.training and backend is self.backend and not torch.compiler.is_exporting():
             self.passes += 1
-        if given.stream is not None:
-            evolution, without = given.stream.extend(initial), given.stream.sees_no_key(x.shape[1])
+        if request.stream is not None:
+            evolution, without = request.stream.extend(initial), request.stream.sees_no_key(x.shape[1])
             return AttentionState(evolution, *shape, x.shape[1], without)
         return AttentionState(backend.begin(initial), *shape, source.shape[1], sees_no_key(mask, causal))
 

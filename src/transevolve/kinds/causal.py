@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
-from ..core.errors import UserError
+from ..config.sampling import Sampling
 from ..data.batching import IGNORED, Batches, Collator, padded
 from ..data.corpus import CAUSAL, USES
 from ..data.encoding import encode
@@ -23,57 +23,6 @@ from transformers import pipeline
 
 write = pipeline("text-generation", model={name})
 write("a text that")"""
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How `generate` chooses tokens, by the names of the command's options.
-
-    Args:
-        new_tokens: At most this many tokens per text.
-        temperature: Divides the logits; 0 always takes the likeliest token.
-        top_k: Choose among this many of the likeliest tokens; 0 is all.
-        top_p: Choose among the likeliest tokens that together have this probability.
-        beam: Beams of a search for the likeliest text, instead of sampling.
-        samples: Texts per prompt.
-        repetition_penalty: Above 1, tokens of the text so far become less likely.
-        seed: Seed of the sampling.
-    """
-
-    new_tokens: int = 50
-    temperature: float = 1.0
-    top_k: int = 50
-    top_p: float = 1.0
-    beam: int = 1
-    samples: int = 1
-    repetition_penalty: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self):
-        for name in ("new_tokens", "beam", "samples"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name} must be at least 1, not {getattr(self, name)}")
-        if self.top_k < 0 or self.temperature < 0 or not 0 < self.top_p <= 1 or self.repetition_penalty <= 0:
-            raise UserError("--top_k and --temperature must be at least 0, --top_p above 0 and at most 1")
-        if self.samples > 1 and (not self.sampled) and self.samples > self.beam:
-            raise UserError(f"--samples {self.samples} needs --temperature above 0, or as many beams (--beam)")
-
-    @property
-    def sampled(self) -> bool:
-        return self.beam == 1 and self.temperature > 0
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of Hugging Face's `generate`."""
-        common = {
-            "max_new_tokens": self.new_tokens,
-            "num_beams": self.beam,
-            "num_return_sequences": self.samples,
-            "repetition_penalty": self.repetition_penalty,
-        }
-        if not self.sampled:
-            return {**common, "do_sample": False}
-        chosen = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
-        return {**common, "do_sample": True, **chosen}
 
 
 @dataclass(frozen=True)

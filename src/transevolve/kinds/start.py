@@ -57,10 +57,10 @@ def give_weights(folder: Path, model: PreTrainedModel) -> None:
     config = _config(folder)
     alike = config.id2label == model.config.id2label and config.pooling == model.config.pooling
     same_head = alike and config.architectures == [type(model).__name__]
-    given = load_model(folder, type(model) if same_head else AutoModel)
+    pretrained = load_model(folder, type(model) if same_head else AutoModel)
     into = model if same_head else model.base_model
     with load_errors(folder):
-        lacking, left = into.load_state_dict(given.state_dict(), strict=False)
+        lacking, left = into.load_state_dict(pretrained.state_dict(), strict=False)
     unfit = [key for key in (*lacking, *left) if same_head or not key.startswith(HEADS)]
     if unfit:
         raise UserError(

@@ -59,21 +59,21 @@ def known_settings(name: str) -> list[str]:
     return list(settings.known_settings(find_system(name).build))
 
 
-def resolved_settings(name: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Every setting of a system: the given ones, and defaults for the rest."""
+def resolved_settings(name: str, chosen: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Every setting of a system: the chosen ones, and defaults for the rest."""
     known = settings.known_settings(find_system(name).build)
-    return {setting: parameter.default for setting, parameter in known.items()} | dict(given or {})
+    return {setting: parameter.default for setting, parameter in known.items()} | dict(chosen or {})
 
 
-def check_settings(name: str, given: Mapping[str, Any]) -> None:
-    settings.check_settings(name, find_system(name).build, given)
+def check_settings(name: str, chosen: Mapping[str, Any]) -> None:
+    settings.check_settings(name, find_system(name).build, chosen)
 
 
-def build_mixer(name: str, shape: MixerShape, given: Mapping[str, Any] | None = None) -> Mixer:
+def build_mixer(name: str, shape: MixerShape, chosen: Mapping[str, Any] | None = None) -> Mixer:
     """The mixer of a system by its name, with the settings that only this system knows."""
-    given = given or {}
-    check_settings(name, given)
-    return find_system(name).build(shape, **given)
+    chosen = chosen or {}
+    check_settings(name, chosen)
+    return find_system(name).build(shape, **chosen)
 
 
 __all__ = [

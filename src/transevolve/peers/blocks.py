@@ -26,7 +26,7 @@ def block_attention(
     v: Float[Tensor, "batch heads blocks k part"],
     visible: Bool[Tensor, "#batch #heads #blocks #q k"] | None = None,
 ) -> Float[Tensor, "batch heads n part"]:
-    """Each block of queries attends to the keys it is given; blocks are then joined.
+    """Each block of queries attends to its own keys; blocks are then joined.
 
     To the kernel every block is a sequence of its own with one head: it then needs no copy to put heads in order.
     """

@@ -25,7 +25,7 @@ class PeerLayer(nn.Module):
     def begin(
         self, x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, below: Any
     ) -> Any:
-        """What this layer and those above it share, given what the layer below had; None for most systems."""
+        """What this layer and those above it share, from what the layer below had; None for most systems."""
         if not isinstance(self.mixer, SharingMixer):
             return None
         return self.mixer.begin(self.mixer_norm(x), key_padding_mask, causal, below)

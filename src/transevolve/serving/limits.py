@@ -15,7 +15,7 @@ class Limits:
         characters: Characters of a text.
         queue: Texts that wait, of all requests together.
         seconds: Seconds to receive a request, and again to answer it.
-        batch: Texts that the model is given at once.
+        batch: Texts that the model processes at once.
         wait: Seconds that a text waits for others to fill a batch.
     """
 

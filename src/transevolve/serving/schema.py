@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from ..config.sampling import Sampling
 from ..inference import LoadedRun
-from ..kinds.causal import Sampling
 from ..kinds.translation import run_search
 from .limits import Limits
 

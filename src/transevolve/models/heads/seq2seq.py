@@ -138,9 +138,9 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
             encoder_attentions=encoded.attentions,
         )
 
-    def _encoded(self, given: BaseModelOutput | tuple[Tensor, ...] | None, start: int, *inputs) -> BaseModelOutput:
-        """The encoder's output, as given or computed; nothing, where the cache of earlier tokens holds the source."""
-        if given is not None:
-            output: Any = given
-            return given if isinstance(given, BaseModelOutput) else BaseModelOutput(*output)
+    def _encoded(self, ready: BaseModelOutput | tuple[Tensor, ...] | None, start: int, *inputs) -> BaseModelOutput:
+        """The encoder's output, ready or computed; nothing, where the cache of earlier tokens holds the source."""
+        if ready is not None:
+            output: Any = ready
+            return ready if isinstance(ready, BaseModelOutput) else BaseModelOutput(*output)
         return BaseModelOutput() if start else self.encoder(*inputs, return_dict=True)
