@@ -333,11 +333,16 @@ def test_completion_knows_every_command_and_option():
     "lines",
     [
         "import transevolve, transformers",
-        "import transformers, transevolve",
-        "from transformers import AutoConfig; import transevolve",
-        "from transevolve import TransEvolveConfig",
         "from transevolve import PeerConfig",
-        "import transevolve.models.encoder",
+        *(
+            pytest.param(lines, marks=pytest.mark.slow)
+            for lines in (
+                "import transformers, transevolve",
+                "from transformers import AutoConfig; import transevolve",
+                "from transevolve import TransEvolveConfig",
+                "import transevolve.models.encoder",
+            )
+        ),
     ],
 )
 def test_the_auto_classes_know_the_models_after_an_import(lines):

@@ -143,7 +143,7 @@ def test_a_read_that_is_not_listed_fails():
 SOURCE = Path(__file__).parents[1] / "src" / "transevolve"
 PLACES = [
     ("evolution/backends/tiles.py", r"torch\.arange\(tile\.keys, device=scores\.device\)", "torch.arange(tile.keys)"),
-    ("evolution/masks.py", r", device=device\)", ")"),
+    pytest.param("evolution/masks.py", r", device=device\)", ")", marks=pytest.mark.slow),
 ]
 
 

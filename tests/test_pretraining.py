@@ -261,6 +261,7 @@ def test_a_killed_pretraining_ends_as_if_never_killed(objective, texts, tmp_path
     assert losses(tmp_path / "killed") == losses(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_memory_budget_splits_the_batches_of_a_language_model(texts, tmp_path, capsys):
     more = ["--training.memory=2MB", "--training.batch_size=90", "--training.max_steps=1", "--training.eval_steps=1"]
     assert main(pretraining_of(texts, tmp_path / "run", "--objective=causal", *more)) == 0

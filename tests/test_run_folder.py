@@ -272,9 +272,12 @@ def test_weights_outside_the_folder_are_not_read(finished, tmp_path, capsys):
 
 
 CLOSED = {"a pipe": "| true", "standard output": ">&-", "both": ">&- 2>&-", "both pipes": "2>&1 | true"}
+SLOW = [pytest.mark.slow]
 
 
-@pytest.mark.parametrize("closed", CLOSED.values(), ids=CLOSED)
+@pytest.mark.parametrize(
+    "closed", [pytest.param(c, id=name, marks=[] if name == "both pipes" else SLOW) for name, c in CLOSED.items()]
+)
 def test_closed_output_is_no_error(csv, finished, closed):
     words = " ".join(training_of(csv, finished, *STEPS))
     script = f"set -o pipefail; {sys.executable} -m transevolve train {words} {closed}"

@@ -11,7 +11,9 @@ import pytest
 
 from training_support import process, train, training_of, write_csv
 from transevolve.cli import main
+from transevolve.core.errors import UserError
 from transevolve.training import sweep as sweeps
+from transevolve.training.train import train as train_recipe
 
 RECIPE = """
 data: {{path: {csv}}}
@@ -26,6 +28,14 @@ def folder(tmp_path):
     return tmp_path
 
 
+def trained_here(recipe) -> str | None:
+    try:
+        train_recipe(sweeps.load_recipe(recipe), "transevolve sweep")
+    except UserError as error:
+        return str(error)
+    return None
+
+
 def test_the_bag_of_words_is_a_row_of_the_table():
     result = {"parameters": 1, "selected_by": "accuracy", "validation": {"accuracy": 0.5}, "test": {"accuracy": 0.6}}
     result |= {"seconds_per_epoch": 1.0, "tokens_per_second": 1.0}
@@ -36,7 +46,9 @@ def test_the_bag_of_words_is_a_row_of_the_table():
     assert rows[1][3:5] == ["0.4000", "0.3000"]
 
 
-def test_one_table_over_rows_and_seeds(folder, capsys):
+def test_one_table_over_rows_and_seeds(folder, monkeypatch, capsys):
+    """Trained in this process; sweeps that are stopped and killed have processes of their own."""
+    monkeypatch.setattr(sweeps, "train_case", trained_here)
     (folder / "sweep.yaml").write_text(
         f"recipe: {folder / 'tiny.yaml'}\n"
         "rows:\n  - {model.variant: fullFF-1, seeds: [0, 1]}\n  - {model.num_attention_heads: 3}\n"

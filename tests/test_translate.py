@@ -164,6 +164,7 @@ def test_averages_scores(run, capsys):
     assert "mean" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_killed_translation_ends_as_if_never_killed(corpus, run, tmp_path):
     again = tmp_path / "again"
     arguments = ["train", *training_of(corpus, again, LEARNS)]

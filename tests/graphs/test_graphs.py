@@ -10,6 +10,7 @@ from support import KINDS, Case, make_case
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration, TransEvolveForSequenceClassification
 from transevolve.evolution.backends import BACKENDS
 
+EVERY = [pytest.param(name, marks=[] if name in ("once", "linear") else pytest.mark.slow) for name in BACKENDS]
 TINY = {"vocab_size": 40, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "block_depth": 2}
 
 
@@ -31,7 +32,7 @@ def batch(rows: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", list(BACKENDS))
+@pytest.mark.parametrize("backend", EVERY)
 def test_layer_compiles_whole(backend, kind):
     case = make_case(kind, backend=backend)
 
@@ -44,7 +45,8 @@ def test_layer_compiles_whole(backend, kind):
     torch.testing.assert_close(case.gradients(found), case.gradients(expected), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("backend", "feedforward"), [*((b, "full") for b in BACKENDS), ("auto", "random")])
+@pytest.mark.parametrize("feedforward", ["full", pytest.param("random", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", EVERY)
 def test_classifier_exports_with_any_batch_and_length(backend, feedforward):
     model = classifier(backend, feedforward)
     rows, length = torch.export.Dim("rows", min=1, max=64), torch.export.Dim("length", min=2, max=4096)
@@ -59,7 +61,7 @@ def test_classifier_exports_with_any_batch_and_length(backend, feedforward):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("backend", list(BACKENDS))
+@pytest.mark.parametrize("backend", EVERY)
 def test_training_step_compiles(backend):
     model = classifier(backend, "random").train()
     for module in model.modules():
@@ -92,7 +94,7 @@ def test_compiled_training_redraws_features():
     torch.testing.assert_close(compiled.eval()(ids, mask).logits, model.eval()(ids, mask).logits, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("backend", ["literal", "auto", "linear"])
+@pytest.mark.parametrize("backend", EVERY)
 def test_translation_compiles(backend):
     torch.manual_seed(0)
     model = TransEvolveForConditionalGeneration(TransEvolveConfig(**TINY, attention=backend)).eval()

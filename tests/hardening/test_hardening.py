@@ -28,10 +28,10 @@ class Kind:
 
 
 KINDS = {
-    "stream": Kind(try_streams.attempt, few=80, many=10_000),
-    "command": Kind(try_commands.attempt, few=100, many=10_000),
-    "file": Kind(try_files.attempt, few=80, many=10_000),
-    "folder": Kind(try_folders.attempt, few=30, many=2000),
+    "stream": Kind(try_streams.attempt, few=40, many=10_000),
+    "command": Kind(try_commands.attempt, few=50, many=10_000),
+    "file": Kind(try_files.attempt, few=40, many=10_000),
+    "folder": Kind(try_folders.attempt, few=15, many=2000),
 }
 CHUNKS = [pytest.param(kind, seeds, id=f"{kind}-{seeds[0]}") for kind in KINDS for seeds in KINDS[kind].chunks()]
 

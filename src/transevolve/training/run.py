@@ -84,7 +84,8 @@ class Run:
     def result(self, command: str) -> Result:
         metrics = MetricsFile(self.folder)
         best_step = self.fit(metrics)
-        model = self.published(self.folder / CHECKPOINTS / f"checkpoint-{best_step}")
+        splits: tuple[Split, ...] = ("validation",) if self.training.refit else ("validation", "test")
+        model = self.published(self.folder / CHECKPOINTS / f"checkpoint-{best_step}", splits)
         again = self.score(model, "validation", final=False)
         self.check_reloaded(again.metrics, best_step, metrics)
         scored = again if self.kind.scored_alike else self.score(model, "validation", final=True)
@@ -123,13 +124,14 @@ class Run:
             write_atomically(self.folder / RESULTS, json.dumps(asdict(result), indent=1) + "\n")
         return result
 
-    def published(self, checkpoint: Path) -> PreTrainedModel:
+    def published(self, checkpoint: Path, scored_on: tuple[Split, ...]) -> PreTrainedModel:
         """The model of a checkpoint, copied to the top of the run and read back from there."""
         if self.state.is_main_process:
             publish_model(checkpoint, self.folder)
-            parts = {"validation": self.data.validation, "test": self.data.test}
+            parts = {name: self.data.split(name) for name in scored_on}
             sizes = [f"{len(rows):,} rows of {name}" for name, rows in parts.items() if rows is not None]
-            say(f"scoring the model of step {checkpoint.name.rpartition('-')[2]} on {' and '.join(sizes)}")
+            if sizes:
+                say(f"scoring the model of step {checkpoint.name.rpartition('-')[2]} on {' and '.join(sizes)}")
         self.state.wait_for_everyone()
         model: PreTrainedModel = load_model(self.folder, self.kind.auto_class)
         return model.to(self.state.device)  # pyright: ignore[reportArgumentType]
@@ -159,7 +161,7 @@ class Run:
             say(f"self-training: {compared}; the {'second' if gain > 0 else 'first'} model is kept")
         if gain <= 0:
             return model, validation, self.data, facts
-        return self.published(checkpoint), scores, data, facts
+        return self.published(checkpoint, () if self.training.refit else ("test",)), scores, data, facts
 
     def refit(self, data: TextData) -> tuple[PreTrainedModel, float]:
         """Trains again on all rows, as long as before; returns the model and the seconds that took."""
@@ -172,7 +174,7 @@ class Run:
         metrics = MetricsFile(again.folder)
         step = again.fit(metrics)
         seconds = metrics.rows()[-1]["seconds"] if metrics.rows() else 0.0
-        return self.published(again.folder / CHECKPOINTS / f"checkpoint-{step}"), seconds
+        return self.published(again.folder / CHECKPOINTS / f"checkpoint-{step}", ("test",)), seconds
 
     def yardstick(self, validation: dict[str, float], test: dict[str, float] | None) -> dict[str, Any] | None:
         """What a simple method makes of the same rows, shown and recorded by the main process."""
