@@ -14,18 +14,17 @@ from torch.optim import SGD
 from transevolve.bench.budget import largest_batch
 from transevolve.bench.cell import Cell, load, random_inputs
 from transevolve.bench.ctranslate import Engine
-from transevolve.bench.decode import DecodeOptions, build, measure_decode
-from transevolve.bench.options import BenchOptions
+from transevolve.bench.decode import build, measure_decode
+from transevolve.bench.options import BenchOptions, DecodeOptions, SpeedOptions
 from transevolve.bench.plot import plot
 from transevolve.bench.results import Row
-from transevolve.bench.speed import SpeedOptions
 from transevolve.bench.summary import Baseline, memory_ratio, speed_ratio, spread, tokens_per_second, transformers
 from transevolve.bench.systems import backend_at, build_model, feature_count, parse_spec
 from transevolve.cli import main
 from transevolve.commands import doctor
 from transevolve.core.environment import OPENMP_VARIABLES
 from transevolve.core.machine import cpu_flags
-from transevolve.core.peak_memory import parse_bytes
+from transevolve.core.values import parse_bytes
 from transevolve.training.optimizer import OPTIMIZERS
 
 TINY = ["--vocab", "100", "--threads", "1", "--mode", "forward"]

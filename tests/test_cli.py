@@ -41,6 +41,8 @@ def run(*words: str, **settings: Any) -> subprocess.CompletedProcess:
         (["--version"], 0),
         (["train", "--help"], 0),
         (["predict", "-h"], 0),
+        (["bench", "speed", "--help"], 0),
+        (["bench", "decode", "--help"], 0),
         (["recipes"], 0),
         (["recipes", "demo"], 0),
         (["tain"], 2),

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from support import APPROXIMATE, EXACT
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration
-from transevolve.bench.decode import MARIAN, DecodeOptions, build, cache_bytes, decode
+from transevolve.bench.decode import build, cache_bytes, decode
+from transevolve.bench.options import MARIAN, DecodeOptions
 from transevolve.evolution.backends import BACKENDS
 from transevolve.models.cache import TransEvolveCache
 

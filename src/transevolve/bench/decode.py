@@ -6,29 +6,25 @@ Weights are random and no model has an end token, so that all decode the same nu
 import copy
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import EncoderDecoderCache, PreTrainedModel
 
-from ..core.errors import suggestion
 from ..core.machine import allocations_that_fail, commit, cpu_threads
 from ..decoding import generate_beams
 from ..models.build import build_marian, build_transevolve
 from ..models.cache import TransEvolveCache
 from ..models.int8 import quantize
-from ..models.settings import VARIANTS
 from .ctranslate import Engine
-from .options import RunOptions
+from .options import MARIAN, DecodeOptions
 from .results import Results, Row, open_results
 from .rounds import Lane, attempt, missing_repeats, run_rounds
 from .speed import warn_if_busy
-from .systems import Spec, parse_spec
+from .systems import parse_spec
 
-MARIAN = "marian"
 WAYS = {
     "generate": "Hugging Face's generate, with a cache",
     "uncached": "Hugging Face's generate, which computes the whole prefix again for each token",
@@ -37,55 +33,7 @@ WAYS = {
     "ctranslate2": "CTranslate2's engine in float32",
     "ctranslate2-int8": "CTranslate2's engine in int8",
 }
-Way = Literal["generate", "uncached", "beam", "int8", "ctranslate2", "ctranslate2-int8"]
 ENGINES = ("ctranslate2", "ctranslate2-int8")
-
-
-@dataclass(frozen=True)
-class DecodeOptions(RunOptions):
-    """Speed of translation, side by side.
-
-    Args:
-        systems: VARIANT or VARIANT:BACKEND for TransEvolve; marian for the Transformer of Hugging Face.
-        size: The paper's size.
-        ways: generate (with a cache), beam (the beam search of this package), uncached and int8 (TransEvolve only),
-            ctranslate2 and ctranslate2-int8 (Marian only; needs the package ctranslate2).
-        batch: Number of sentences.
-        beams: Beams per sentence.
-        new_tokens: Tokens to decode per sentence.
-        source_length: Tokens of each source sentence.
-        repeats: Timed runs of each system and way.
-        uncached_repeats: Timed runs of `uncached`, which takes many times longer.
-    """
-
-    systems: list[str] = field(default_factory=lambda: ["fullFF-1", "fullFF-2", "randomFF-1", MARIAN])
-    size: Literal["small", "base"] = "base"
-    vocab: int = 32000
-    ways: list[Way] = field(default_factory=lambda: ["generate", "uncached", "beam"])
-    batch: int = 32
-    beams: int = 4
-    new_tokens: int = 60
-    source_length: int = 60
-    repeats: int = 5
-    uncached_repeats: int = 1
-
-    def __post_init__(self):
-        super().__post_init__()
-        self.require_positive("batch", "beams", "new_tokens", "source_length", "repeats", "uncached_repeats")
-        self.require_unique("ways")
-        if self.vocab < 2 * self.beams:
-            raise ValueError(f"--vocab must be at least twice --beams, got {self.vocab}")
-
-    def specs(self) -> list[Spec]:
-        return [_parse_translator(text, self.size) for text in self.systems]
-
-
-def _parse_translator(text: str, size: str) -> Spec:
-    if text == MARIAN:
-        return Spec(text, text, "sdpa", size)
-    if text.partition(":")[0] not in VARIANTS or "@" in text:
-        raise ValueError(f"cannot translate with {text!r}" + suggestion(text, [*VARIANTS, MARIAN]))
-    return parse_spec(text, size)
 
 
 def build(text: str, options: DecodeOptions) -> PreTrainedModel:

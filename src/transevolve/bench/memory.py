@@ -1,17 +1,11 @@
 """Peak memory of one step above its model: each system and length in its own process, one at a time."""
 
 import sys
-from dataclasses import dataclass
 
 from ..core.machine import commit
 from .budget import planned_row
-from .options import BenchOptions
+from .options import MemoryOptions
 from .results import Results, open_results
-
-
-@dataclass(frozen=True)
-class MemoryOptions(BenchOptions):
-    """Peak memory of systems, side by side."""
 
 
 def measure_memory(options: MemoryOptions) -> Results:

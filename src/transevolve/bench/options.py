@@ -1,13 +1,17 @@
-"""Options of the benchmarks, checked before anything runs."""
+"""Options of the benchmarks, checked before anything runs. PyTorch is imported by the checks alone."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
+from ..core.errors import suggestion
+from ..core.values import parse_bytes
+from ..models.settings import VARIANTS
 
-from ..core.peak_memory import parse_bytes
-from .systems import Spec, parse_spec
+if TYPE_CHECKING:
+    from .systems import Spec
 
+MARIAN = "marian"
+Way = Literal["generate", "uncached", "beam", "int8", "ctranslate2", "ctranslate2-int8"]
 DEFAULT_SYSTEMS = ["fullFF-1", "randomFF-1", "transformer", "transformer-eager"]
 DEFAULT_LENGTHS = [512, 1024, 2048]
 
@@ -59,8 +63,10 @@ class RunOptions:
             if twice is not None:
                 raise ValueError(f"--{name} lists {twice} twice; name it once")
 
-    def specs(self) -> list[Spec]:
+    def specs(self) -> "list[Spec]":
         """The systems to measure."""
+        from .systems import parse_spec
+
         return [parse_spec(text, self.size) for text in self.systems]
 
 
@@ -111,7 +117,81 @@ class BenchOptions(RunOptions):
         return int(tokens) if tokens == self.batch else max(1, int(tokens) // length)
 
 
+@dataclass(frozen=True)
+class SpeedOptions(BenchOptions):
+    """Speed of systems, side by side.
+
+    Args:
+        repeats: Timed steps per system and length.
+        warmup: Untimed steps before them.
+    """
+
+    repeats: int = 7
+    warmup: int = 2
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.repeats < 1 or self.warmup < 0:
+            raise ValueError(f"--repeats must be at least 1 and --warmup 0, got {self.repeats} and {self.warmup}")
+
+
+@dataclass(frozen=True)
+class MemoryOptions(BenchOptions):
+    """Peak memory of systems, side by side."""
+
+
+@dataclass(frozen=True)
+class DecodeOptions(RunOptions):
+    """Speed of translation, side by side.
+
+    Args:
+        systems: VARIANT or VARIANT:BACKEND for TransEvolve; marian for the Transformer of Hugging Face.
+        size: The paper's size.
+        ways: generate (with a cache), beam (the beam search of this package), uncached and int8 (TransEvolve only),
+            ctranslate2 and ctranslate2-int8 (Marian only; needs the package ctranslate2).
+        batch: Number of sentences.
+        beams: Beams per sentence.
+        new_tokens: Tokens to decode per sentence.
+        source_length: Tokens of each source sentence.
+        repeats: Timed runs of each system and way.
+        uncached_repeats: Timed runs of `uncached`, which takes many times longer.
+    """
+
+    systems: list[str] = field(default_factory=lambda: ["fullFF-1", "fullFF-2", "randomFF-1", MARIAN])
+    size: Literal["small", "base"] = "base"
+    vocab: int = 32000
+    ways: list[Way] = field(default_factory=lambda: ["generate", "uncached", "beam"])
+    batch: int = 32
+    beams: int = 4
+    new_tokens: int = 60
+    source_length: int = 60
+    repeats: int = 5
+    uncached_repeats: int = 1
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.require_positive("batch", "beams", "new_tokens", "source_length", "repeats", "uncached_repeats")
+        self.require_unique("ways")
+        if self.vocab < 2 * self.beams:
+            raise ValueError(f"--vocab must be at least twice --beams, got {self.vocab}")
+
+    def specs(self) -> "list[Spec]":
+        return [_parse_translator(text, self.size) for text in self.systems]
+
+
+def _parse_translator(text: str, size: str) -> "Spec":
+    from .systems import Spec, parse_spec
+
+    if text == MARIAN:
+        return Spec(text, text, "sdpa", size)
+    if text.partition(":")[0] not in VARIANTS or "@" in text:
+        raise ValueError(f"cannot translate with {text!r}" + suggestion(text, [*VARIANTS, MARIAN]))
+    return parse_spec(text, size)
+
+
 def check_device(name: str) -> None:
+    import torch
+
     try:
         device = torch.device(name)
     except RuntimeError as error:

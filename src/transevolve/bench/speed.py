@@ -4,35 +4,16 @@ import gc
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
 from ..core.machine import allocations_that_fail, commit, cpu_threads, load_average
 from .budget import planned_row
 from .cell import Cell, load, random_inputs
-from .options import BenchOptions
+from .options import SpeedOptions
 from .results import Results, Row, open_results
 from .rounds import Lane, attempt, missing_repeats, run_rounds
 from .systems import Spec
-
-
-@dataclass(frozen=True)
-class SpeedOptions(BenchOptions):
-    """Speed of systems, side by side.
-
-    Args:
-        repeats: Timed steps per system and length.
-        warmup: Untimed steps before them.
-    """
-
-    repeats: int = 7
-    warmup: int = 2
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.repeats < 1 or self.warmup < 0:
-            raise ValueError(f"--repeats must be at least 1 and --warmup 0, got {self.repeats} and {self.warmup}")
 
 
 def measure_speed(options: SpeedOptions) -> Results:

@@ -1,6 +1,5 @@
-"""Peak memory of a block of code, and parsing of sizes such as 4GB."""
+"""Peak memory of a block of code."""
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,12 +56,3 @@ def _sampled_peak() -> Iterator[Callable[[], tuple[int, str]]]:
     finally:
         done.set()
         watcher.join()
-
-
-def parse_bytes(text: str) -> int:
-    """Bytes of "4GB" (10^9), "4GiB" (2^30), "512MB" ..."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", text.strip(), re.IGNORECASE)
-    if not found:
-        raise ValueError(f"memory must be a size such as 4GB or 512MiB, got {text!r}")
-    number, prefix, binary = found.groups()
-    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))

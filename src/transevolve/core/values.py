@@ -1,5 +1,6 @@
 """One reading of a setting's value, whether typed as a flag, written in YAML or passed from Python."""
 
+import re
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -54,3 +55,12 @@ def _read(kind: Any, value: Any) -> Any:
     if "\0" in value or (kind is float and not isfinite(float(value))):
         raise ValueError(value)
     return {int: lambda text: int(text, 0), bool: lambda text: TRUTH[text.lower()]}.get(kind, kind)(value)
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of "4GB" (10^9), "4GiB" (2^30), "512MB" ..."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", text.strip(), re.IGNORECASE)
+    if not found:
+        raise ValueError(f"memory must be a size such as 4GB or 512MiB, got {text!r}")
+    number, prefix, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))

@@ -13,8 +13,8 @@ from ..config.recipe import TrainingOptions
 from ..core.devices import default_device
 from ..core.errors import UserError, suggestion
 from ..core.json_files import read_json
-from ..core.peak_memory import parse_bytes
 from ..core.settings import check_ranges
+from ..core.values import parse_bytes
 from .optimizer import OPTIMIZERS, PAPER, SCHEDULES
 
 

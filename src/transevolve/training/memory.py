@@ -21,7 +21,8 @@ from transformers import (
 
 from ..core.devices import default_device
 from ..core.errors import UserError
-from ..core.peak_memory import ALLOCATOR, parse_bytes, peak_memory
+from ..core.peak_memory import ALLOCATOR, peak_memory
+from ..core.values import parse_bytes
 from ..data.batching import Batches
 
 MASKED = 0.15
