@@ -153,6 +153,13 @@ def test_a_signal_stops_the_server_after_its_last_answer():
     assert running.returncode == 0
 
 
+def test_the_schema_is_a_page_that_needs_no_network(client):
+    page = client.get("/docs").text
+    for expected in ("POST /predict", "<code>texts</code>", "curl http://", "The request is too large"):
+        assert expected in page
+    assert re.findall(r"""(?:src|href)=["'](?!/)""", page) == []
+
+
 @pytest.fixture(scope="module")
 def translator():
     return load(RUNS / "translator", "cpu")

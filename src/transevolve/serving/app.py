@@ -46,7 +46,9 @@ def create_app(model: LoadedRun, limits: Limits | None = None, token: str | None
         yield
         await service.batcher.close()
 
-    app = FastAPI(title=f"transevolve: {model.folder.name}", version=__version__, lifespan=lifespan)
+    app = FastAPI(
+        title=f"transevolve: {model.folder.name}", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
     command = model.kind.command
     request_model = request_class(command, limits, service.example)
     example = {200: {"content": {"application/json": {"example": {"predictions": service.warm_up()}}}}}
@@ -76,6 +78,16 @@ def create_app(model: LoadedRun, limits: Limits | None = None, token: str | None
             title=f"transevolve: {model.folder.name}",
             noun=model.kind.noun,
             data={"path": f"/{command}", "explains": service.explains, "token": token is not None},
+        )
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    async def docs(request: Request) -> str:
+        return render(
+            "serve-docs.html",
+            title=app.title,
+            schema=app.openapi(),
+            address=str(request.base_url).rstrip("/"),
+            examples={f"/{command}": {"texts": [service.example]}, "/explain": {"text": EXAMPLE}},
         )
 
     if service.explains:
