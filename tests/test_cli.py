@@ -335,13 +335,13 @@ def test_completion_knows_every_command_and_option():
     "lines",
     [
         "import transevolve, transformers",
-        "from transevolve import PeerConfig",
         *(
             pytest.param(lines, marks=pytest.mark.slow)
             for lines in (
                 "import transformers, transevolve",
                 "from transformers import AutoConfig; import transevolve",
                 "from transevolve import TransEvolveConfig",
+                "from transevolve import PeerConfig",
                 "import transevolve.models.encoder",
             )
         ),

@@ -24,8 +24,12 @@ from transevolve.training.optimizer import build_optimizer
 
 pytestmark = pytest.mark.usefixtures("unchecked", "_values_do_not_matter")
 TINY = {"vocab_size": 40, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
-PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
-every_precision = pytest.mark.parametrize("low", PRECISIONS.values(), ids=PRECISIONS)
+PRECISIONS = [
+    pytest.param(None, id="fp32"),
+    pytest.param(torch.bfloat16, id="bf16"),
+    pytest.param(torch.float16, id="fp16", marks=pytest.mark.slow),
+]
+every_precision = pytest.mark.parametrize("low", PRECISIONS)
 
 
 @pytest.fixture
