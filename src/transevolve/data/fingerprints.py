@@ -1,14 +1,12 @@
 """The files that settings of data name: where they are, and what they hold."""
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from .contents import Contents, contents_of
 from .corpus import corpus_files
 from .files import SPLIT_NAMES
-from .lines import open_bytes
 from .options import SPLITS, DataOptions, Split
-from .registry import task_of
 from .unlabelled import text_files
 
 SIDES = ("source", "target")
@@ -32,7 +30,8 @@ def data_files(options: DataOptions) -> dict[str, Path]:
             continue
         path = Path(value)
         if name == "unlabelled":
-            found |= {f"{name}/{file.name}": file for file in text_files(path)}
+            files = text_files(path)
+            found |= {f"{name}/{file.relative_to(path) if path.is_dir() else file.name}": file for file in files}
         elif path.is_dir() and options.task in CORPUS_TASKS:
             found |= {f"{name}/{key}": file for key, file in _in_corpus(name, path).items()}
         elif path.is_dir():
@@ -42,16 +41,21 @@ def data_files(options: DataOptions) -> dict[str, Path]:
     return found
 
 
+def contents(options: DataOptions) -> dict[str, Contents]:
+    """What each file of the data holds."""
+    return {name: contents_of(path) for name, path in data_files(options).items()}
+
+
 def fingerprints(options: DataOptions) -> dict[str, str]:
-    """The sha256 of the contents of each file, decompressed: packing a file does not change it."""
-    return {name: _digest(path) for name, path in data_files(options).items()}
+    """The sha256 of the contents of each file."""
+    return {name: found.sha256 for name, found in contents(options).items()}
 
 
 def changed_files(before: dict[str, str], options: DataOptions, split: Split | None = None) -> list[str]:
     """The settings whose files hold something else than they did; only what a split is made of, if one is named."""
     files = {name: path for name, path in data_files(options).items() if split is None or _makes(name, split, before)}
     missing = [name for name in before if split is None and name not in files]
-    return [*missing, *(name for name, path in files.items() if before.get(name) != _digest(path))]
+    return [*missing, *(name for name, path in files.items() if before.get(name) != contents_of(path).sha256)]
 
 
 def _makes(name: str, split: Split, before: dict[str, str]) -> bool:
@@ -70,6 +74,8 @@ def _split_of(name: str) -> Split | None:
 
 def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
     """Files by split, or by split and language."""
+    from .registry import task_of
+
     spelled = {other: split for split, names in SPLIT_NAMES.items() for other in names}
     found: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
@@ -90,11 +96,3 @@ def _in_corpus(name: str, folder: Path) -> dict[str, Path]:
     files = corpus_files(DataOptions(path=str(folder)))
     pairs = [(split if name == "path" else name, file) for split, listed in files.items() for file in listed]
     return {f"{split}/{file.relative_to(folder)}": file for split, file in pairs}
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_bytes(path) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

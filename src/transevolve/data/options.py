@@ -105,7 +105,11 @@ class DataOptions:
         None,
         "Texts without labels to learn words from: a file (txt, csv, tsv, jsonl, parquet; plain or gzip) or a folder.",
     )
-    cache: str | None = setting(None, "Folder for what is generated or downloaded.")
+    cache: str | None = setting(
+        None,
+        "Folder for what is prepared, generated or downloaded; by default TRANSEVOLVE_CACHE in the environment, or"
+        " transevolve in the user's cache folder.",
+    )
 
     def rows_wanted(self, split: Split) -> int | None:
         return getattr(self, f"{split}_rows")

@@ -15,11 +15,12 @@ COMPRESSED = (".gz", ".gzip")
 
 @dataclass
 class PairSource:
-    """For each split where it comes from, in words, and how to read it."""
+    """For each split where it comes from, in words, and how to read it; fingerprints of what is not in files."""
 
     names: dict[Split, str] = field(default_factory=dict)
     readers: dict[Split, Callable[[], Pairs]] = field(default_factory=dict)
     languages: dict[str, str] = field(default_factory=dict)
+    hub: dict[str, str] = field(default_factory=dict)
 
     def add_files(self, split: Split, source: str | Path, target: str | Path) -> None:
         self.names[split] = f"{source} and {target}"
@@ -67,7 +68,7 @@ def require_train(source: PairSource) -> None:
 
 
 def _hub_source(options: DataOptions) -> PairSource:
-    from .hub import hub_tables
+    from .hub import hub_fingerprints, hub_tables
 
     tables = hub_tables(options)
     there = table_languages(tables["train"])
@@ -76,6 +77,7 @@ def _hub_source(options: DataOptions) -> PairSource:
         {split: table.file for split, table in tables.items()},
         {split: partial(table_pairs, table, languages) for split, table in tables.items()},
         dict(zip(("source", "target"), languages, strict=True)),
+        hub_fingerprints(tables),
     )
 
 

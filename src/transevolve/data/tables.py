@@ -30,12 +30,16 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Table:
-    """A file of records; `select(names)` iterates over it and yields each record's number and values."""
+    """A file of records; `select(names)` iterates over it and yields each record's number and values.
+
+    What is not a file has a fingerprint of its contents.
+    """
 
     file: str
     unit: str
     columns: list[str]
     select: Callable[[Sequence[str]], Iterator[Record]]
+    fingerprint: str | None = None
 
     def where(self, number: int) -> str:
         return f"{self.file}, {self.unit} {number}"
