@@ -18,11 +18,13 @@ from kinds_support import TOPICS, write_pairs, write_wide
 from training_support import process, train, training_of, write_csv
 from transevolve.cli import main
 from transevolve.core.errors import UserError
-from transevolve.data import DataOptions, load_data, parts, stored
+from transevolve.data import DataOptions, corpus, load_data, parts, stored
 from transevolve.data.batching import RowStore
 from transevolve.data.encoding import joined_ids
-from transevolve.data.stored import Column, workspace
+from transevolve.data.stored import Chained, Column, workspace
 from transevolve.data.tokenizers import build_tokenizer
+from transevolve.kinds import KINDS
+from transevolve.kinds.language import LanguageKind
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +109,30 @@ def test_every_kind_of_row_is_the_same_in_any_batches(kind, tmp_path, monkeypatc
     assert [rows[i]["labels"] for i in range(len(rows))] == whole.train["labels"][:]
     ids, offsets = joined_ids(parted.train)
     assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == whole.train["input_ids"][:]
+
+
+@pytest.mark.parametrize("task", [name for name, kind in KINDS.items() if isinstance(kind, LanguageKind)])
+def test_texts_of_language_models_are_prepared(task, tmp_path, monkeypatch):
+    (tmp_path / "texts").mkdir()
+    for name in ("a.txt", "b.txt"):
+        lines = [f"{name} has line {number} {'and more ' * (number % 9)}\n" for number in range(40)]
+        (tmp_path / "texts" / name).write_text("".join(lines))
+    options = DataOptions(task=task, path=str(tmp_path / "texts"), vocab_size=300, max_length=12)
+    monkeypatch.setattr("transevolve.data.prepared.workspace", lambda _: nullcontext())
+    in_memory = load_data(options)
+    monkeypatch.undo()
+    monkeypatch.setattr(stored, "BATCH_ROWS", 7)
+    options.cache = str(tmp_path / "mine")
+    first = load_data(options)
+    assert same(in_memory, first)
+    assert first.tokenizer.split_special_tokens == (task == "causal")
+    monkeypatch.setattr(corpus, "encode", lambda *_: pytest.fail("tokenized again"))
+    assert same(first, load_data(options))
+    scored = load_data(options, tokenizer=first.tokenizer, labels=[], splits=("validation",))
+    assert scored.validation.to_dict() == first.validation.to_dict()
+    (tmp_path / "texts").rename(tmp_path / "moved")
+    moved = load_data(replace(options, path=str(tmp_path / "moved")))
+    assert moved.report.splits["train"].origin.startswith(str(tmp_path / "moved" / "a.txt"))
 
 
 def test_a_tokenizer_counts_by_its_contents(tmp_path):
@@ -306,6 +332,9 @@ def test_a_column_is_a_sequence(tmp_path, monkeypatch):
         assert list(some.select(np.array([3, 0]))) == [values[10], values[9]]
         with pytest.raises(IndexError):
             column[11]
+        both = Chained(column, ["one", "more"])
+        assert (len(both), both[10], both[11], list(both)) == (13, values[10], "one", [*values, "one", "more"])
+        assert list(both.select(np.array([0, 10, 12]))) == [values[0], values[10], "more"]
 
 
 def test_prepare_then_train_then_list_then_clear(tmp_path, cache, capsys, monkeypatch):
@@ -338,6 +367,18 @@ def test_another_tokenizer_is_not_resumed_with(tmp_path, capsys):
     (run / "results.json").unlink()
     assert train(*command) == 2
     assert "the tokenizer made from the data is not the one" in capsys.readouterr().err
+
+
+def test_data_of_another_fingerprint_are_not_resumed_with(tmp_path, capsys):
+    """As when a data set of the hub has changed, which no file shows."""
+    path, run = write_csv(tmp_path / "a.csv"), tmp_path / "run"
+    command = training_of(path, run, "--training.epochs=1")
+    assert train(*command) == 0
+    record = json.loads((run / "data.json").read_text())
+    (run / "data.json").write_text(json.dumps(record | {"prepared": "0" * 24}))
+    (run / "results.json").unlink()
+    assert train(*command) == 2
+    assert f"their fingerprint is {record['prepared']}, was {'0' * 24}" in capsys.readouterr().err
 
 
 def arrow_files(cache: Path) -> dict[str, bytes]:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import UserError, nearest, quoted
-from .rows import checked_text, chosen
-from .stored import new_texts, reading
+from .rows import checked_text
+from .shards import parts_of
+from .stored import chosen, new_texts, reading
 from .stream import iter_texts
 from .tables import Table, table_format
 
@@ -49,7 +50,7 @@ class Pairs:
 
 
 def read_pairs(source: str | Path, target: str | Path) -> Pairs:
-    """Two files of as many lines, each with at least some text."""
+    """Two files of as many lines, each with at least some text; or two folders of such files, read in order."""
     sources, targets = _lines(source), _lines(target)
     if len(sources) != len(targets):
         raise UserError(
@@ -99,13 +100,16 @@ def require_languages(source: str | None, target: str | None, there: Sequence[st
 
 
 def _lines(path: str | Path) -> Sequence[str]:
-    if table_format(path) is not None:
-        raise UserError(f"{path}: a table, where plain lines are needed; write one sentence per line into a text file")
     lines = new_texts()
-    with reading(str(path)) as advance:
-        for _, text in iter_texts(path):
-            lines.append(text)
-            advance(1)
+    for file in parts_of(Path(path)):
+        if table_format(file) is not None:
+            raise UserError(
+                f"{file}: a table, where plain lines are needed; write one sentence per line into a text file"
+            )
+        with reading(str(file)) as advance:
+            for _, text in iter_texts(file):
+                lines.append(text)
+                advance(1)
     _require_text(lines, str(path), "line")
     return lines
 

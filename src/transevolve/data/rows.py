@@ -8,8 +8,8 @@ import numpy as np
 
 from ..core.errors import UserError, nearest, quoted
 from .labels import canonical
-from .stored import Column, new_numbers, new_texts, reading
-from .tables import Table, require_unicode
+from .stored import chosen, new_numbers, new_texts, reading
+from .tables import Table, place_of, require_unicode
 
 
 @dataclass
@@ -21,23 +21,19 @@ class Rows:
     texts: Any = field(default_factory=new_texts)
     labels: Any = field(default_factory=new_texts)
     numbers: Any = field(default_factory=new_numbers)
+    files: Sequence[str] = ()
 
     def where(self, index: int) -> str:
-        return f"{self.file}, {self.unit} {self.numbers[index]}"
+        return place_of(self.numbers[index], self.files or (self.file,), self.unit)
 
     def select(self, indices: np.ndarray) -> "Rows":
         columns = (chosen(column, indices) for column in (self.texts, self.labels, self.numbers))
-        return Rows(self.file, self.unit, *columns)
-
-
-def chosen(column: Sequence[Any], indices: np.ndarray) -> Sequence[Any]:
-    """Some rows of a column."""
-    return column.select(indices) if isinstance(column, Column) else [column[index] for index in indices]
+        return Rows(self.file, self.unit, *columns, files=self.files)
 
 
 def read_rows(table: Table, text: str, label: str) -> Rows:
     """All rows of a table. A row without text is kept as an empty text; a row without a label is an error."""
-    rows = Rows(table.file, table.unit)
+    rows = Rows(table.file, table.unit, files=table.files)
     same: dict[str, str] = {}
     with reading(table.file) as advance:
         for number, (content, mark) in table.select((text, label)):

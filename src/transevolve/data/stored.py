@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -176,20 +176,34 @@ def batched(texts: Iterable[Any]) -> Iterator[list[Any]]:
         yield batch
 
 
+@runtime_checkable
+class OnDisk(Protocol):
+    """Texts that are not in memory: their size, and some of them by number."""
+
+    def nbytes(self) -> int: ...
+    def select(self, rows: np.ndarray) -> Sequence[str]: ...
+
+
 def text_sample(texts: Sequence[str], rows: int, size: int, seed: int) -> Sequence[str]:
     """At most so many texts, of about so many bytes, drawn at random, in order. Texts in memory are all taken."""
-    parts = texts.parts if isinstance(texts, Chained) else (texts,)
-    if not all(isinstance(part, Column) for part in parts):
+    whole = texts.parts if isinstance(texts, Chained) else (texts,)
+    parts = [part for part in whole if isinstance(part, OnDisk)]
+    if len(parts) < len(whole):
         return texts
     wanted = min(rows, size * len(texts) // max(sum(part.nbytes() for part in parts), 1))
     if wanted >= len(texts):
         return texts
-    drawn = np.sort(np.random.RandomState(seed).permutation(len(parts[0]))[: wanted // len(parts)])
+    drawn = np.sort(np.random.RandomState(seed).permutation(len(whole[0]))[: wanted // len(parts)])
     return Chained(*(part.select(drawn) for part in parts))
 
 
+def chosen(column: Sequence[Any], rows: np.ndarray) -> Sequence[Any]:
+    """Some rows of a column."""
+    return column.select(rows) if isinstance(column, Column | Chained) else [column[row] for row in rows]
+
+
 class Chained(Sequence[Any]):
-    """Columns of the same length, one after the other."""
+    """Columns, one after the other."""
 
     def __init__(self, *parts: Sequence[Any]):
         self.parts = parts
@@ -198,10 +212,19 @@ class Chained(Sequence[Any]):
         return sum(map(len, self.parts))
 
     def __getitem__(self, place: Any) -> Any:
-        starts = np.cumsum([0, *map(len, self.parts)]).tolist()
+        starts = self._starts().tolist()
         row = range(len(self))[place]
         part = bisect_right(starts, row) - 1
         return self.parts[part][row - starts[part]]
+
+    def select(self, rows: np.ndarray) -> "Chained":
+        """The rows with these numbers, which rise."""
+        starts = self._starts()
+        owners = np.searchsorted(starts, rows, side="right") - 1
+        return Chained(*(chosen(part, rows[owners == p] - starts[p]) for p, part in enumerate(self.parts)))
+
+    def _starts(self) -> np.ndarray:
+        return np.cumsum([0, *map(len, self.parts)])[:-1]
 
     def __iter__(self) -> Iterator[Any]:
         return chain.from_iterable(self.parts)

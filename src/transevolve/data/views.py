@@ -33,7 +33,7 @@ class Views:
         return values[place].tolist() if offsets is None else values[offsets[place] : offsets[place + 1]]
 
     def array(self) -> np.ndarray:
-        """All rows of a column of numbers."""
+        """All rows of a column of numbers, or of rows of equally many numbers."""
         found = np.concatenate([values for values, _ in self.chunks]) if self.chunks else np.zeros(0, dtype=np.int64)
         return found if self.rows is None else found[self.rows]
 
@@ -41,6 +41,19 @@ class Views:
 def column_views(data: Any, name: str) -> Views:
     """A column of a `datasets.Dataset`, also of one whose rows were selected."""
     return Views(data.data.table[name], None if data._indices is None else data._indices.column(0).to_numpy())
+
+
+def column_array(data: Any, name: str) -> np.ndarray:
+    """A column of numbers, or of rows of equally many numbers, in 64 bits."""
+    found = column_views(data, name).array()
+    return found.astype(np.int64 if found.dtype.kind in "iu" else np.float64, copy=False)
+
+
+def joined_rows(data: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The token ids of some rows end to end, and where each row starts; there is at least one."""
+    ids = column_views(data, "input_ids")
+    parts = [ids[row] for row in rows.tolist()]
+    return np.concatenate(parts), np.cumsum([0, *map(len, parts)])
 
 
 def _parts(chunk: Any) -> tuple[np.ndarray, np.ndarray | None]:

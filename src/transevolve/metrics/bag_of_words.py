@@ -15,7 +15,7 @@ from ..core.errors import UserError
 from ..data import TextData
 from ..data.long_texts import labels_and_owners
 from ..data.options import SPLITS
-from ..data.rows import chosen
+from ..data.stored import Chained, chosen
 
 MOST_CHARACTERS = 200_000_000
 MOST_WORDS = 200_000
@@ -118,7 +118,7 @@ def bag_of_words_of(data: TextData, seed: int = 0, refit: bool = False) -> BagOf
     if not refit or "test" not in rows:
         return found
     more, more_labels = rows["validation"]
-    again = bag_of_words([*texts, *more], np.concatenate([labels, more_labels]), {"test": rows["test"]}, seed=seed)
+    again = bag_of_words(Chained(texts, more), np.concatenate([labels, more_labels]), {"test": rows["test"]}, seed=seed)
     return BagOfWords(
         found.logistic_regression | again.logistic_regression,
         found.naive_bayes | again.naive_bayes,

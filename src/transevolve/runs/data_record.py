@@ -98,12 +98,19 @@ def require_same_data(folder: Path, options: DataOptions, remedy: str, split: Sp
         )
 
 
-def require_same_tokenizer(folder: Path, data: TextData) -> None:
-    """Refuses a tokenizer that numbers tokens otherwise than the one that the weights were trained with."""
+def require_same_prepared(folder: Path, data: TextData) -> None:
+    """Refuses prepared data of another fingerprint, and a tokenizer other than the one that the weights know."""
     record = DataRecord.read(folder)
-    known = None if record is None else record.tokenizer
-    if known is not None and data.tokenizer_sha256 is not None and known != data.tokenizer_sha256:
+    if record is None or data.folder is None or record.prepared is None:
+        return
+    if record.tokenizer != data.tokenizer_sha256:
         raise UserError(
             f"the tokenizer made from the data is not the one that {folder} was trained with (another version of"
             " transevolve or tokenizers?): resume with the version that started it, or train into another --output"
+        )
+    if record.prepared != data.folder.name:
+        raise UserError(
+            f"the data are not those that {folder} was trained on: their fingerprint is {data.folder.name}, was"
+            f" {record.prepared} (another revision of data.hub, or another version of transevolve?): restore them to"
+            " resume, or train into another --output"
         )

@@ -19,10 +19,11 @@ from ..core.messages import say
 from ..data import TextData
 from ..data.batching import Batches, RowStore
 from ..data.options import Split
+from ..data.stored import Chained
 from ..kinds.base import Kind, Score
 from ..kinds.session import Session
 from ..kinds.start import give_weights
-from ..runs.data_record import DataRecord, require_same_tokenizer
+from ..runs.data_record import DataRecord, require_same_prepared
 from ..runs.folder import load_errors, load_model, publish_model
 from ..runs.metrics_file import MetricsFile
 from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
@@ -206,7 +207,7 @@ class Run:
             lambda: find_resumption(checkpoints, self.training, self.metric, better, self.validates),
         )
         if resumed.checkpoint is not None:
-            require_same_tokenizer(self.folder, self.data)
+            require_same_prepared(self.folder, self.data)
         if resumed.finished is not None:
             return resumed.finished
         if resumed.checkpoint is None:
@@ -304,7 +305,7 @@ def joined(data: TextData) -> TextData:
 
     originals = {**data.originals}
     if "train" in originals:
-        originals["train"] = [*originals["train"], *originals["validation"]]
+        originals["train"] = Chained(originals["train"], originals["validation"])
     assert data.train is not None
     assert data.validation is not None
     return replace(data, train=concatenate_datasets([data.train, data.validation]), originals=originals)
