@@ -3,7 +3,7 @@
 python examples/watched.py transevolve prepare --data.path table/train.csv
 python examples/watched.py --until run/metrics.jsonl transevolve train ... --output run   # seconds to the first step
 
-`--until FILE` prints when the file first holds a line. Memory is read from Linux's /proc every 0.1 s.
+`--until FILE` prints when the file first holds a line. Memory is read from Linux's /proc every half second.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-PAUSE = 0.1
+PAUSE = 0.5
 
 
 def memory(process: psutil.Process) -> dict[str, float]:

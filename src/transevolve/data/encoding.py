@@ -168,6 +168,7 @@ def _encode_pieces(
         backend.enable_truncation(max_length)
     special = tokenizer.num_special_tokens_to_add(pair=is_paired(tokenizer))
     lengths, parts, truncated, cut = np.zeros(len(texts), dtype=np.int64), [], 0, 0
+    kind = id_type(len(tokenizer))
     try:
         for start in range(0, len(texts), BATCH):
             batch = list(texts[start : start + BATCH])
@@ -179,7 +180,7 @@ def _encode_pieces(
                 lengths[index] = len(encoding)
                 truncated += bool(encoding.overflowing)
                 cut += sum(len(rest) - special for rest in encoding.overflowing)
-            parts.append(np.concatenate([np.asarray(e.ids, dtype=id_type(len(tokenizer))) for e in encodings]))
+            parts.append(np.concatenate([np.asarray(encoding.ids, dtype=kind) for encoding in encodings]))
     finally:
         backend.no_truncation()
     if not lengths.all():

@@ -68,8 +68,8 @@ class Entry:
     sums: dict[str, str] = field(default_factory=dict)
 
 
-def write_entry(folder: Path, data: TextData, content: Mapping[str, Any], names: Mapping[Split, str]) -> None:
-    """Completes a folder in which the data were prepared; what else is in it is removed."""
+def write_entry(folder: Path, data: TextData, content: Mapping[str, Any], names: Mapping[Split, str]) -> Entry:
+    """Completes a folder in which the data were prepared, and describes it; what else is in it is removed."""
     splits: dict[str, Stored] = {}
     for split in SPLITS:
         rows = data.split(split)
@@ -86,6 +86,7 @@ def write_entry(folder: Path, data: TextData, content: Mapping[str, Any], names:
     digest = tokenizer_digest(data.tokenizer)
     entry = Entry(VERSIONS, dict(content), {**names}, data.labels, digest, report, splits, sums)
     (folder / ENTRY).write_text(json.dumps(asdict(entry), indent=1) + "\n", encoding="utf-8")
+    return entry
 
 
 def read_entry(folder: Path) -> Entry:

@@ -112,11 +112,10 @@ def _kept(
         with staging_folder(folder) as part:
             with workspace(part):
                 data = load()
-            write_entry(part, data, content, names)
+            entry = write_entry(part, data, content, names)
             del data
             remove(folder)
             os.replace(part, folder)
-    entry = read_entry(folder)
     return _opened(folder, entry), entry
 
 
