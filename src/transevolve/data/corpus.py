@@ -176,7 +176,8 @@ class CorpusTask:
                 facts.rows += len(encoded.lengths)
                 advance(len(texts))
         facts.tokens = int(counts.sum())
-        facts.unknown = int(counts[tokenizer.unk_token_id]) if tokenizer.unk_token else 0
+        unknown = tokenizer.unk_token_id
+        facts.unknown = int(counts[unknown]) if isinstance(unknown, int) else 0
         facts.numbers = {"unigram entropy": unigram_entropy(counts, special)}
         return table.split(), facts
 

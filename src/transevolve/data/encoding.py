@@ -118,7 +118,7 @@ def _with_first(texts: Sequence[str], owners: np.ndarray | None) -> Sequence[str
     if owners is None:
         return texts
     before = [-1, *owners[:-1].tolist()]
-    return [None if owner == last else texts[owner] for owner, last in zip(owners.tolist(), before, strict=True)]
+    return [None if owner == last else texts[int(owner)] for owner, last in zip(owners.tolist(), before, strict=True)]
 
 
 def joined_ids(rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:

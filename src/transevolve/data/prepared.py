@@ -60,10 +60,11 @@ def prepared(
     if labels is None and set(splits) == set(SPLITS):
         data = renamed(_kept(root / key_of(contents[-1]), load, contents[-1], names), names)
         return data if tokenizer is None else replace(data, tokenizer=tokenizer)
-    for known in contents if tokenizer is not None else ():
-        found = _of_training(root / key_of(known), tokenizer, labels, splits)
-        if found is not None:
-            return renamed(found, names)
+    if tokenizer is not None:
+        for known in contents:
+            found = _of_training(root / key_of(known), tokenizer, labels, splits)
+            if found is not None:
+                return renamed(found, names)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as aside:  # noqa: SIM117
         with clear_when_full(Path(aside)), workspace(Path(aside)):
             return load()
@@ -88,8 +89,9 @@ def key_of(content: Mapping[str, Any]) -> str:
 def renamed(prepared: tuple[TextData, Entry], names: Mapping[Split, str]) -> TextData:
     """The data with a report that calls its files as they are called here."""
     data, entry = prepared
+    current: dict[str, str] = {**names}
     for split, before in entry.names.items():
-        now = names.get(split, before)
+        now = current.get(split, before)
         for facts in data.report.splits.values():
             if facts.origin.startswith(before):
                 facts.origin = now + facts.origin.removeprefix(before)

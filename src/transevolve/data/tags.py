@@ -73,7 +73,8 @@ class TaggedTask(TextTask):
     ) -> TextData:
         """In memory: tagged corpora are small."""
         kind, max_length, size = self._sizes(options, tokenizer)
-        return self._load(self._source(options), options, kind, max_length, size, tokenizer, labels, splits)
+        source: Any = self._source(options)
+        return self._load(source, options, kind, max_length, size, tokenizer, labels, splits)
 
     def encode(
         self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool
