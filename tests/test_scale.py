@@ -51,7 +51,7 @@ def test_sharded_over_two_processes_trains_as_one(csv, tmp_path, capsys):
 
 @pytest.mark.parametrize("caches", [("local-1", "local-2"), ("shared", "shared")])
 def test_two_machines_with_a_cache_each_or_a_shared_one(caches, csv, tmp_path):
-    same = ["--model.dropout=0", "--training.epochs=1"]
+    same = ["--model.dropout=0", "--model.embedding_dropout=0", "--training.epochs=1"]
     assert train(*training_of(csv, tmp_path / "one", *same)) == 0
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
