@@ -1,3 +1,4 @@
+import os
 import signal
 
 import hypothesis
@@ -14,6 +15,12 @@ def pytest_configure() -> None:
     """A shell starts background jobs with SIGINT ignored, and programs under test would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cache_of_its_own(tmp_path_factory):
+    """Prepared data of the tests are not those of the user."""
+    os.environ["TRANSEVOLVE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(autouse=True)

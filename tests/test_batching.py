@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate.data_loader import skip_first_batches
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,9 +70,22 @@ def rows() -> RowStore:
 
 
 def test_a_filler_counts_for_nothing():
-    assert rows()[~2] == {"input_ids": [8, 9, 10], "labels": -100}
+    assert (rows()[~2]["input_ids"].tolist(), rows()[~2]["labels"]) == ([8, 9, 10], -100)
     pair = RowStore(Dataset.from_dict({"input_ids": [[5]], "labels": [[6, 2]]}))
-    assert pair[~0] == {"input_ids": [5], "labels": [-100, -100]}
+    assert (pair[~0]["input_ids"].tolist(), pair[~0]["labels"]) == ([5], [-100, -100])
+
+
+@pytest.mark.parametrize("chosen", [None, [3, 0, 3], range(1, 3)])
+def test_rows_are_views_of_the_columns(chosen):
+    content = {"input_ids": [[1, 2], [], [3], [4, 5, 6]], "labels": [0.5, 1.5, 2.5, 3.5], "length": [2, 0, 1, 3]}
+    data = concatenate_datasets([Dataset.from_dict(content), Dataset.from_dict(content)])
+    data = data if chosen is None else data.select(chosen)
+    found = RowStore(data)
+    assert len(found) == len(data)
+    assert found.lengths.tolist() == data["length"][:]
+    for number, row in enumerate(data):
+        assert (found[number]["input_ids"].tolist(), found[number]["labels"]) == (row["input_ids"], row["labels"])
+        assert not found[number]["input_ids"].flags.owndata
 
 
 def test_collates_with_padding_on_the_right():

@@ -82,7 +82,8 @@ def hub(monkeypatch, features=None, missing: str | None = None):
 
 
 @pytest.mark.parametrize(("task", "names"), [("imdb", SENTIMENT), ("files", ["neg", "pos"])])
-def test_a_dataset_of_the_hub(task, names, monkeypatch):
+def test_a_dataset_of_the_hub(task, names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     asked = hub(monkeypatch)
     data = load_data(DataOptions(task=task, hub="some/where", hub_config="plain", cache="folder"))
     assert asked == [("some/where", "plain", "folder")]

@@ -365,13 +365,13 @@ def test_a_folder_without_training_files(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source": "a"}, "data.source is given without data.target: name both files"),
-        ({"target": "a"}, "data.target is given without data.source"),
-        ({"source": "a", "target": "b", "test_target": "c"}, "data.test_target is given without data.test_source"),
-        ({"path": "a", "source": "b", "target": "c"}, "data.path and data.source are both given: remove one"),
-        ({"path": "a", "target": "c"}, "data.path and data.target are both given"),
-        ({"hub": "a", "source": "b", "target": "c"}, "data.hub and data.source are both given"),
-        ({"path": "a", "hub": "b", "source_lang": "en"}, "data.path and data.hub are both given"),
+        ({"source": "a"}, "data.source is set without data.target: name both files"),
+        ({"target": "a"}, "data.target is set without data.source"),
+        ({"source": "a", "target": "b", "test_target": "c"}, "data.test_target is set without data.test_source"),
+        ({"path": "a", "source": "b", "target": "c"}, "data.path and data.source are both set: remove one"),
+        ({"path": "a", "target": "c"}, "data.path and data.target are both set"),
+        ({"hub": "a", "source": "b", "target": "c"}, "data.hub and data.source are both set"),
+        ({"path": "a", "hub": "b", "source_lang": "en"}, "data.path and data.hub are both set"),
         ({"task": "translation"}, "translation needs data.source and data.target"),
         ({"source": "a", "target": "b", "label": "c"}, "data.label has no meaning for the task 'translation'"),
         (
@@ -389,7 +389,7 @@ def test_options_that_do_not_fit_together(changes, message):
 def test_validation_is_two_files_or_a_share(tmp_path):
     refused("data.validation names one file, and translation needs two", **files(tmp_path), validation="dev.en")
     two = files(tmp_path, ENGLISH, GERMAN, "validation")
-    refused("data.validation and data.validation_source are both given", **files(tmp_path), **two, validation=0.1)
+    refused("data.validation and data.validation_source are both set", **files(tmp_path), **two, validation=0.1)
 
 
 def test_a_misspelt_option_is_refused_with_the_nearest(capsys):

@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import re
 
+import numpy as np
 import pytest
 
 from training_support import result, train, weights, write_csv
 from transevolve.config.files import load_recipe
 from transevolve.config.learning import bag_defaults
+from transevolve.kinds.bag_start import rows_within
 from transevolve.runs.folder import load_run_recipe
 
 QUICK = ["--model.hidden_size=16", "--training.batch_size=16"]
@@ -41,6 +44,21 @@ def test_the_same_command_finds_its_run_and_another_setting_is_refused(run, csv,
     assert "finished already" in capsys.readouterr().err
     assert train("--data.path", csv, "--output", run, *QUICK, "--training.epochs=7") == 2
     assert "training.epochs was 5.0, is 7.0" in capsys.readouterr().err
+
+
+def test_a_start_from_many_rows_takes_some_of_them(csv, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("transevolve.kinds.bag_start.MOST_TOKENS", 300)
+    assert train("--data.path", csv, "--output", tmp_path / "run", *QUICK, "--training.max_steps=2") == 0
+    found = re.search(r"class weights start from (\d+) of 108 training rows", capsys.readouterr().err)
+    assert 10 < int(found[1]) < 60
+
+
+def test_rows_are_drawn_up_to_a_number_of_tokens():
+    lengths = np.array([5, 1, 7, 3])
+    drawn = [rows_within(lengths, limit, 0) for limit in range(20)]
+    assert all(lengths[rows].sum() <= limit for limit, rows in enumerate(drawn) if limit >= 7)
+    assert [len(rows) for rows in (drawn[0], drawn[16], drawn[19])] == [1, 4, 4]
+    assert all((np.diff(rows) > 0).all() for rows in drawn)
 
 
 def test_a_setting_that_was_named_cannot_be_left_out(run, csv, capsys):

@@ -1,6 +1,7 @@
 """What takes longer: sharded training over processes, and streams of a hundred thousand lines."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -46,6 +47,28 @@ def test_sharded_over_two_processes_trains_as_one(csv, tmp_path, capsys):
     assert losses(tmp_path / "sharded") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
     assert main(["predict", str(tmp_path / "sharded"), "a superb film"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("yes")
+
+
+@pytest.mark.parametrize("caches", [("local-1", "local-2"), ("shared", "shared")])
+def test_two_machines_with_a_cache_each_or_a_shared_one(caches, csv, tmp_path):
+    same = ["--model.dropout=0", "--model.embedding_dropout=0", "--training.epochs=1"]
+    assert train(*training_of(csv, tmp_path / "one", *same)) == 0
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    joined = ["--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1", f"--master-port={port}"]
+    command = ["-m", "transevolve", "train", *training_of(csv, tmp_path / "two", *same)]
+    machines = [
+        subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", *joined, f"--node-rank={rank}", *command],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TRANSEVOLVE_CACHE": str(tmp_path / cache)},
+        )
+        for rank, cache in enumerate(caches)
+    ]
+    assert [machine.wait(300) for machine in machines] == [0, 0]
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
+    for cache in set(caches):
+        assert len([path for path in (tmp_path / cache / "prepared").iterdir() if path.is_dir()]) == 1
 
 
 MEASURED = """

@@ -32,6 +32,7 @@ from .core.errors import UserError, nearest, suggestion
 
 COMMANDS = {
     "train": "Train a model, evaluate it and write a run folder; the same command resumes after a stop.",
+    "prepare": "Read, split and tokenize the data of a training once, and store them for it.",
     "pretrain": "Train a language model on texts without labels, to start other models from (`--model.start`).",
     "plan": "Estimate the steps, time and memory of a training on this machine.",
     "evaluate": "Reload the model of a run and score it.",
@@ -51,6 +52,7 @@ COMMANDS = {
     "bench decode": "Measure how fast translation decodes, next to Marian.",
     "bench memory": "Measure the memory of systems, each in a process of its own.",
     "systems": "List the variants and backends of TransEvolve, and every other system.",
+    "cache": "List what is in the cache folder, with sizes, or clear it.",
     "doctor": "Check whether this machine is ready, and what would fail on it.",
 }
 GROUPS = {"bench": "Measure systems side by side: speed, decode, memory."}

@@ -62,6 +62,11 @@ def copy_atomically(source: Path, path: Path) -> None:
         shutil.copyfileobj(original, file, 1 << 20)
 
 
+def staging_path(final: Path) -> Path:
+    """Where the content of a folder is prepared; it depends on the folder's name alone."""
+    return final.with_name(f".transevolve-{hashlib.sha256(final.name.encode()).hexdigest()[:16]}.tmp")
+
+
 @contextmanager
 def staging_folder(final: Path) -> Iterator[Path]:
     """A new folder beside `final` to prepare its content in; gone after the block, unless it was renamed.
@@ -69,7 +74,7 @@ def staging_folder(final: Path) -> Iterator[Path]:
     Its name depends on `final` alone, so that a second attempt removes what a killed one left.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
-    part = final.with_name(f".transevolve-{hashlib.sha256(final.name.encode()).hexdigest()[:16]}.tmp")
+    part = staging_path(final)
     with clear_when_full(final):
         remove(part)
         try:

@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..models.heads.seq2seq import shift_right
+from .views import column_views
 
 GRAIN = 16
 IGNORED = -100
@@ -30,7 +31,7 @@ class Batches(Sampler[list[int]]):
 
     def __init__(
         self,
-        lengths: Sequence[int],
+        lengths: Sequence[int] | np.ndarray,
         *,
         rows: int | None = None,
         tokens: int | None = None,
@@ -93,12 +94,20 @@ class Batches(Sampler[list[int]]):
 
 
 class RowStore(Dataset):
-    """Rows in memory by number; `~i` is row i with labels that no loss counts."""
+    """Rows by number, memory-mapped if the data are; `~i` is row i with labels that no loss counts.
+
+    The data are a `datasets.Dataset`, or a mapping of names to sequences.
+    """
 
     def __init__(self, data: Any):
-        names = [name for name in ("input_ids", "labels", "length") if name in _columns(data)]
-        self.columns: dict[str, Sequence[Any]] = {name: data[name][:] for name in names}
-        self.lengths = self.columns.pop("length", None) or [len(ids) for ids in self.columns["input_ids"]]
+        there = data if isinstance(data, Mapping) else data.column_names
+        names = [name for name in ("input_ids", "labels", "length") if name in there]
+        views = {name: data[name] if isinstance(data, Mapping) else column_views(data, name) for name in names}
+        self.columns: dict[str, Any] = {name: view for name, view in views.items() if name != "length"}
+        if "length" in views:
+            self.lengths: np.ndarray = np.asarray(views["length"].array())
+        else:
+            self.lengths = np.array([len(ids) for ids in self.columns["input_ids"]], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.columns["input_ids"])
@@ -106,12 +115,9 @@ class RowStore(Dataset):
     def __getitem__(self, number: int) -> dict[str, Any]:
         row = {name: values[number if number >= 0 else ~number] for name, values in self.columns.items()}
         if number < 0 and "labels" in row:
-            row["labels"] = [IGNORED] * len(row["labels"]) if isinstance(row["labels"], list) else IGNORED
+            labels = row["labels"]
+            row["labels"] = [IGNORED] * len(labels) if isinstance(labels, list | np.ndarray) else IGNORED
         return row
-
-
-def _columns(data: Any) -> Sequence[str]:
-    return list(data) if isinstance(data, Mapping) else data.column_names
 
 
 class Collator:
@@ -137,7 +143,7 @@ class Collator:
         return batch
 
     def labels(self, labels: list[Any]) -> torch.Tensor:
-        return padded(labels, IGNORED)[0] if isinstance(labels[0], list) else torch.tensor(labels)
+        return padded(labels, IGNORED)[0] if isinstance(labels[0], list | np.ndarray) else torch.tensor(labels)
 
 
 def padded(sequences: Sequence[Sequence[int] | np.ndarray], value: int) -> tuple[torch.Tensor, torch.Tensor]:

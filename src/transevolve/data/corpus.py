@@ -1,8 +1,7 @@
-"""Texts without labels for language models: files of any kind, or folders of them, read as a stream."""
+"""Texts without labels for language models, cut into windows and tokenized."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +9,18 @@ import numpy as np
 from tokenizers import AddedToken, decoders, processors
 from transformers import PreTrainedTokenizerFast
 
-from ..core.errors import UserError, quoted
+from ..core.errors import UserError
+from .corpus_files import Corpus, corpus_files
 from .data import DataReport, SplitFacts, TextData
-from .encoding import Encoded, encode
-from .files import SPLIT_NAMES
+from .encoding import Encoded, SplitWriter, encode
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .parts import MOST_ROWS, SHARE
+from .prepared import prepared
+from .shards import called
 from .splitting import cut_rows, stratified_cut, stratified_sample
-from .stream import iter_texts
-from .tables import table_format
+from .stored import batched, progress
 from .tokenizers import BOS, DEFAULT_VOCAB_SIZE, MASK, build_tokenizer
-from .unlabelled import text_files
-from .windows import cut_windows, joined, special_frame, unigram_entropy
+from .windows import cut_windows, special_frame, unigram_entropy
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -30,87 +29,7 @@ USES = frozenset(
     {"path", "text", "validation", "test", "tokenizer", "vocab", "vocab_size", "max_length"}
     | {"train_rows", "validation_rows", "test_rows"}
 )
-PLAIN = (".txt", ".text")
-CHUNK = 4096
 LEARNED = ("wordpiece", *SUBWORDS)
-
-
-def corpus_files(options: DataOptions) -> dict[Split, list[Path]]:
-    """The files of each split. In a folder, all that are not named validation or test are for training."""
-    found: dict[Split, list[Path]] = {}
-    if options.path is not None:
-        path = _existing(options.path, "path")
-        if path.is_dir():
-            spelled: dict[str, Split] = {name: split for split, names in SPLIT_NAMES.items() for name in names}
-            for file in _text_files(path):
-                found.setdefault(spelled.get(file.name.split(".")[0].lower(), "train"), []).append(file)
-        else:
-            found["train"] = [path]
-    others: dict[Split, Any] = {"validation": options.validation, "test": options.test}
-    for split, named in others.items():
-        if isinstance(named, str):
-            path = _existing(named, split)
-            found[split] = _text_files(path) if path.is_dir() else [path]
-    return found
-
-
-def _existing(name: str, key: str) -> Path:
-    path = Path(name)
-    if not path.exists():
-        raise UserError(f"{path}: there is no such file or folder; check data.{key}")
-    return path
-
-
-def _text_files(folder: Path) -> list[Path]:
-    files = text_files(folder)
-    fitting = [file for file in files if table_format(file) or {*PLAIN} & {*file.suffixes}]
-    if not fitting:
-        there = quoted(file.name for file in files) or "no file"
-        raise UserError(
-            f"{folder}: there is no file of texts; looked for .txt, .csv, .tsv, .jsonl and .parquet (plain or .gz),"
-            f" found {there}"
-        )
-    return fitting
-
-
-class Corpus:
-    """The texts of some files, read again at every iteration; texts of white space alone are left out.
-
-    `kept` marks those that belong to this corpus; None is all of them.
-    """
-
-    def __init__(self, files: list[Path], column: str | None, kept: np.ndarray | None = None, origin: str = ""):
-        self.files, self.column, self.kept = files, column, kept
-        self.origin = origin or " and ".join(map(str, files[:3])) + (f" and {len(files) - 3} more" * (len(files) > 3))
-        self.count = sum(1 for _ in self._all()) if kept is None else int(kept.sum())
-        if not self.count:
-            raise UserError(f"{self.origin}: there is no text in it; name files with text, one per line or row")
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[str]:
-        return (text for _, text in self.numbered())
-
-    def numbered(self) -> Iterator[tuple[str, str]]:
-        """(place, text) of each text."""
-        if self.kept is None:
-            return self._all()
-        return (item for item, kept in zip(self._all(), self.kept, strict=False) if kept)
-
-    def select(self, indices: np.ndarray, origin: str) -> "Corpus":
-        """The texts with these numbers among those of this corpus."""
-        places = np.arange(self.count) if self.kept is None else np.flatnonzero(self.kept)
-        kept = np.zeros(self.count if self.kept is None else len(self.kept), dtype=bool)
-        kept[places[indices]] = True
-        return Corpus(self.files, self.column, kept, origin)
-
-    def _all(self) -> Iterator[tuple[str, str]]:
-        for file in self.files:
-            column = self.column if table_format(file) is not None else None
-            for number, text in iter_texts(file, column):
-                if text.strip():
-                    yield f"{file}, line {number}", text
 
 
 @dataclass(frozen=True)
@@ -140,18 +59,44 @@ class CorpusTask:
     ) -> TextData:
         kind = options.tokenizer or self.tokenizer
         check_tokenizer(kind, options, self.tokenizers)
+        if tokenizer is not None:
+            self.require(tokenizer)
         files = corpus_files(options)
+        max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
+        size = options.vocab_size or (DEFAULT_VOCAB_SIZE if kind in LEARNED else None)
+
+        def load() -> TextData:
+            return self._load(options, files, kind, max_length, size, tokenizer, splits)
+
+        return prepared(
+            replace(options, tokenizer=kind, max_length=max_length, vocab_size=size),
+            load,
+            loader=f"{self} {SHARE} {MOST_ROWS}",
+            names={split: called(paths) for split, paths in files.items()},
+            hub={},
+            tokenizer=tokenizer,
+            labels=labels,
+            splits=splits,
+        )
+
+    def _load(
+        self,
+        options: DataOptions,
+        files: dict[Split, list[Path]],
+        kind: str,
+        max_length: int,
+        size: int | None,
+        tokenizer: PreTrainedTokenizerFast | None,
+        splits: Sequence[Split],
+    ) -> TextData:
         cut = "validation" not in files if options.validation is None else options.validation != 0
         cut = cut and not isinstance(options.validation, str)
         parts = self._parts(options, files, cut, splits, learn=tokenizer is None)
-        max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
         described = "as saved with the model"
         if tokenizer is None:
-            size = options.vocab_size or (DEFAULT_VOCAB_SIZE if kind in LEARNED else None)
             texts: Any = parts["train"]
-            tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size)
+            tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
             (begin_texts if self.causal else add_mask)(tokenizer)
-        self.require(tokenizer)
         report = DataReport(
             task=options.task,
             selection=_selection(options, files, cut),
@@ -220,19 +165,21 @@ class CorpusTask:
     def _encode(
         self, part: Corpus, tokenizer: PreTrainedTokenizerFast, max_length: int
     ) -> tuple["Dataset", SplitFacts]:
-        stream, found = part.numbered(), []
-        while chunk := list(islice(stream, CHUNK)):
-            found.append(self._windows(tokenizer, chunk, max_length))
-        encoded = joined(found, len(tokenizer))
         special = [token for token in tokenizer.all_special_ids if token != tokenizer.unk_token_id]
-        facts = SplitFacts(
-            origin=f"windows of {len(part):,} texts, {part.origin}",
-            rows=len(encoded.lengths),
-            tokens=len(encoded.ids),
-            unknown=int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0,
-            numbers={"unigram entropy": unigram_entropy(encoded.ids, special, len(tokenizer))},
-        )
-        return encoded.dataset(np.zeros(len(encoded.lengths), dtype=np.int64)), facts
+        facts = SplitFacts(f"{part.origin}, windows of {len(part):,} texts", 0)
+        table, counts = SplitWriter(), np.zeros(len(tokenizer), dtype=np.int64)
+        with progress(f"tokenizing {part.origin}", len(part)) as advance:
+            for texts in batched(part.numbered()):
+                encoded = self._windows(tokenizer, texts, max_length)
+                table.add_rows(encoded, np.zeros(len(encoded.lengths), dtype=np.int64))
+                counts += np.bincount(encoded.ids, minlength=len(counts))
+                facts.rows += len(encoded.lengths)
+                advance(len(texts))
+        facts.tokens = int(counts.sum())
+        unknown = tokenizer.unk_token_id
+        facts.unknown = int(counts[unknown]) if isinstance(unknown, int) else 0
+        facts.numbers = {"unigram entropy": unigram_entropy(counts, special)}
+        return table.split(), facts
 
     def _windows(self, tokenizer: PreTrainedTokenizerFast, chunk: list[tuple[str, str]], max_length: int) -> Encoded:
         recognised, tokenizer.split_special_tokens = tokenizer.split_special_tokens, True
@@ -273,7 +220,7 @@ def begin_texts(tokenizer: PreTrainedTokenizerFast) -> None:
 def _selection(options: DataOptions, files: dict[Split, list[Path]], cut: bool) -> str:
     if cut:
         return f"validation, {_cut_description(options)}"
-    return "no split: data.validation is 0" if options.validation == 0 else f"validation, {files['validation'][0]}"
+    return "no split: data.validation is 0" if options.validation == 0 else f"validation, {called(files['validation'])}"
 
 
 def _cut_description(options: DataOptions) -> str:

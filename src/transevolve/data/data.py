@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedTokenizerFast
@@ -150,7 +151,8 @@ class TextData:
     classification the column `labels` is an index into these names. In translation it is the target's tokens, as
     `input_ids` is the source's, each with its end token; `length` is that of the longer side; validation and test also
     have the original texts, `source` and `target`; and the outputs have no names. `originals` has the texts of labelled
-    rows as they were read, by split.
+    rows as they were read, by split; `folder` is where prepared data are, and
+    `tokenizer_sha256` the sum of their tokenizer.
     """
 
     train: "Dataset | None"
@@ -160,6 +162,8 @@ class TextData:
     tokenizer: PreTrainedTokenizerFast
     report: DataReport
     originals: Mapping[Split, Sequence[str]] = field(default_factory=dict)
+    folder: Path | None = None
+    tokenizer_sha256: str | None = None
 
     def texts(self, split: Split) -> Sequence[str] | None:
         """The text of each row of a split as it was read; None if its rows are generated, or are pairs."""

@@ -18,7 +18,7 @@ def detected_task(options: DataOptions) -> str:
     if task != "files" or options.path is None:
         return options.task
     try:
-        file = split_files(options).get("train", Path())
+        file = split_files(options).get("train", [Path()])[0]
         if table_format(file) not in ("jsonl", "parquet"):
             return task
         table = open_table(file)

@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..core.cache import default_cache
 from ..core.errors import UserError
 from ..core.files import atomic_file
+from .cache_folder import cache_folder
 from .options import DataOptions, Split
 from .sources import Source
 from .tables import Record, Table, open_table
@@ -53,11 +53,11 @@ class Docstrings(TextTask):
     """Texts and classes that are generated once for each set of installed versions."""
 
     def _source(self, options: DataOptions) -> Source:
-        path = cached_sentences(default_cache() if options.cache is None else Path(options.cache))
+        path = cached_sentences(cache_folder(options.cache))
         splits: tuple[Split, ...] = ("train", "validation", "test")
         names: dict[Split, str] = dict.fromkeys(splits, f"docstrings of {versions()}")
         tables: dict[Split, Callable[[], Table]] = {split: partial(_table, path, split) for split in splits}
-        return Source(names, tables, replace(options, text="text", label="label"))
+        return Source(names, tables, replace(options, text="text", label="label"), hub={"docstrings": path.stem})
 
 
 def versions() -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from .pair_tokenizers import is_paired
+from .stored import TEXT, TableWriter
 from .tokenizers import FIRST_BYTE
 from .wide_rows import parted
 
@@ -49,30 +50,75 @@ class Encoded:
         """Lists of ids on the same memory."""
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
 
-    def dataset(self, labels: np.ndarray, owners: np.ndarray | None = None, per_token: bool = False) -> "Dataset":
-        """A label per text, or a row of labels, or a label per token.
+    def dataset(self, labels: np.ndarray, per_token: bool = False) -> "Dataset":
+        """A label per text, or a row of labels, or a label per token."""
+        table = SplitWriter()
+        table.add_rows(self, labels, per_token=per_token)
+        return table.split()
 
-        `owners` numbers the text that each row is a window of; its label is that of the text.
+
+class SplitWriter(TableWriter):
+    """The rows of a split, added batch by batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.digest = sha256()
+        self.names: list[str] = []
+
+    def add_rows(
+        self,
+        rows: Encoded,
+        labels: np.ndarray,
+        owners: np.ndarray | None = None,
+        *,
+        per_token: bool = False,
+        texts: Sequence[str] | None = None,
+        start: int = 0,
+    ) -> None:
+        """Rows with a label per text, or a row of labels, or a label per token.
+
+        `owners` numbers the text that each row is a window of; its label is that of the text. The first of these texts
+        is text `start` of the split. Texts are stored with their first window, but are no column of the split.
         """
         labels = labels if owners is None else labels[owners]
         marks = pa.array(labels.ravel())
         if labels.ndim == 2:
             marks = pa.FixedSizeListArray.from_arrays(marks, labels.shape[1])
         elif per_token:
-            marks = pa.LargeListArray.from_arrays(pa.array(self.offsets), marks)
-        columns = {"input_ids": self.column(), "labels": marks, "length": _int32(self.lengths)}
+            marks = pa.LargeListArray.from_arrays(pa.array(rows.offsets), marks)
+        columns = {"input_ids": rows.column(), "labels": marks, "length": _int32(rows.lengths)}
         if owners is not None:
-            columns["row"] = pa.array(owners)
-        return _dataset(columns, self.ids, self.offsets, labels)
+            columns["row"] = pa.array(owners + start)
+        self.names = list(columns)
+        if texts is not None:
+            columns[TEXT] = pa.array(_with_first(texts, owners), pa.large_string())
+        self._digest(rows.ids, rows.offsets, labels, *([] if owners is None else [owners]))
+        self.add(columns)
+
+    def add_pairs(self, sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> None:
+        """Sources as `input_ids`, targets as `labels`, the longer of both as `length`, and columns of text."""
+        longer = np.maximum(sources.lengths, targets.lengths)
+        columns = {"input_ids": sources.column(), "labels": targets.column(), "length": _int32(longer)}
+        columns |= {name: pa.array(column, pa.large_string()) for name, column in texts.items()}
+        self.names = list(columns)
+        self._digest(sources.ids, sources.offsets, targets.ids, targets.offsets)
+        self.add(columns)
+
+    def split(self) -> "Dataset":
+        """The split; its fingerprint is computed here because the library's own way copies all columns."""
+        return self.dataset(self.names, self.digest.hexdigest()[:16])
+
+    def _digest(self, *content: np.ndarray) -> None:
+        for part in content:
+            self.digest.update(np.ascontiguousarray(part).data)
 
 
-def pair_dataset(sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> "Dataset":
-    """Sources as `input_ids`, targets as `labels`, the longer of both as `length`, and columns of text."""
-    longer = np.maximum(sources.lengths, targets.lengths)
-    columns = {"input_ids": sources.column(), "labels": targets.column(), "length": _int32(longer)}
-    columns |= {name: pa.array(column, pa.large_string()) for name, column in texts.items()}
-    written = "".join(f"{name}\0" + "\0".join(column) for name, column in texts.items()).encode()
-    return _dataset(columns, sources.ids, sources.offsets, targets.ids, targets.offsets, written)
+def _with_first(texts: Sequence[str], owners: np.ndarray | None) -> Sequence[str | None]:
+    """The text of each row; None for a window that continues the one before."""
+    if owners is None:
+        return texts
+    before = [-1, *owners[:-1].tolist()]
+    return [None if owner == last else texts[int(owner)] for owner, last in zip(owners.tolist(), before, strict=True)]
 
 
 def joined_ids(rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
@@ -84,16 +130,6 @@ def joined_ids(rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
 
 def _int32(values: np.ndarray) -> pa.Array:
     return pa.array(values.astype(np.int32))
-
-
-def _dataset(columns: dict[str, pa.Array], *content: np.ndarray | bytes) -> "Dataset":
-    """The columns; their fingerprint is given because the library's own way copies all of them."""
-    from datasets import Dataset
-
-    digest = blake2b(digest_size=8)
-    for part in content:
-        digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
-    return Dataset(pa.table(columns), fingerprint=digest.hexdigest())
 
 
 def id_type(vocab_size: int) -> type[np.unsignedinteger]:
@@ -132,6 +168,7 @@ def _encode_pieces(
         backend.enable_truncation(max_length)
     special = tokenizer.num_special_tokens_to_add(pair=is_paired(tokenizer))
     lengths, parts, truncated, cut = np.zeros(len(texts), dtype=np.int64), [], 0, 0
+    kind = id_type(len(tokenizer))
     try:
         for start in range(0, len(texts), BATCH):
             batch = list(texts[start : start + BATCH])
@@ -143,7 +180,7 @@ def _encode_pieces(
                 lengths[index] = len(encoding)
                 truncated += bool(encoding.overflowing)
                 cut += sum(len(rest) - special for rest in encoding.overflowing)
-            parts.append(np.concatenate([np.asarray(e.ids, dtype=id_type(len(tokenizer))) for e in encodings]))
+            parts.append(np.concatenate([np.asarray(encoding.ids, dtype=kind) for encoding in encodings]))
     finally:
         backend.no_truncation()
     if not lengths.all():

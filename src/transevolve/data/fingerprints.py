@@ -1,14 +1,13 @@
 """The files that settings of data name: where they are, and what they hold."""
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-from .corpus import corpus_files
+from .contents import Contents, contents_of
+from .corpus_files import corpus_files
 from .files import SPLIT_NAMES
-from .lines import open_bytes
 from .options import SPLITS, DataOptions, Split
-from .registry import task_of
+from .shards import is_shard, parts_of, split_name
 from .unlabelled import text_files
 
 SIDES = ("source", "target")
@@ -32,56 +31,74 @@ def data_files(options: DataOptions) -> dict[str, Path]:
             continue
         path = Path(value)
         if name == "unlabelled":
-            found |= {f"{name}/{file.name}": file for file in text_files(path)}
+            files = text_files(path)
+            found |= {f"{name}/{file.relative_to(path) if path.is_dir() else file.name}": file for file in files}
         elif path.is_dir() and options.task in CORPUS_TASKS:
             found |= {f"{name}/{key}": file for key, file in _in_corpus(name, path).items()}
-        elif path.is_dir():
+        elif path.is_dir() and name == "path":
             found |= {f"{name}/{key}": file for key, file in _in_folder(path, options).items()}
+        elif path.is_dir():
+            found |= {f"{name}/{file.name}": file for file in parts_of(path)}
         elif path.is_file():
             found[name] = path
     return found
 
 
+def contents(options: DataOptions) -> dict[str, Contents]:
+    """What each file of the data holds."""
+    return {name: contents_of(path) for name, path in data_files(options).items()}
+
+
 def fingerprints(options: DataOptions) -> dict[str, str]:
-    """The sha256 of the contents of each file, decompressed: packing a file does not change it."""
-    return {name: _digest(path) for name, path in data_files(options).items()}
+    """The sha256 of the contents of each file."""
+    return {name: found.sha256 for name, found in contents(options).items()}
 
 
 def changed_files(before: dict[str, str], options: DataOptions, split: Split | None = None) -> list[str]:
     """The settings whose files hold something else than they did; only what a split is made of, if one is named."""
     files = {name: path for name, path in data_files(options).items() if split is None or _makes(name, split, before)}
-    missing = [name for name in before if split is None and name not in files]
-    return [*missing, *(name for name, path in files.items() if before.get(name) != _digest(path))]
+    made = [name for name in before if split is None or (files and _makes(name, split, before))]
+    missing = [name for name in made if name not in files]
+    return [*missing, *(name for name, path in files.items() if before.get(name) != contents_of(path).sha256)]
 
 
 def _makes(name: str, split: Split, before: dict[str, str]) -> bool:
     """A split has files of its own, or else is cut from train."""
-    own = [key for key in before if _split_of(key) == split]
-    return name in own if own else _split_of(name) == "train"
+    own = any(_split_of(key) == split for key in before)
+    return _split_of(name) == (split if own else "train")
 
 
 def _split_of(name: str) -> Split | None:
     if name == "vocab" or name.startswith("unlabelled"):
         return None
-    key = name.partition("/")[2] or name
+    key = name.removeprefix("path/")
     named: list[Split] = [split for split in SPLITS if key.startswith(split)]
     return named[0] if named else "train"
 
 
 def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
-    """Files by split, or by split and language."""
+    """Files by split, by split and language, or by split and their own name if a split has several."""
+    from .registry import task_of
+
     spelled = {other: split for split, names in SPLIT_NAMES.items() for other in names}
+    pairs = task_of(options) == "translation"
     found: dict[str, Path] = {}
-    for file in sorted(folder.iterdir()):
-        stem, *endings = file.name.lower().split(".")
-        split = "test" if stem.startswith("test") else spelled.get(stem)
-        if split is None or not file.is_file():
-            continue
+    folders: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        stem, *endings = path.name.lower().split(".")
+        split = "test" if stem.startswith("test") else spelled.get(split_name(path))
         language = next((end for end in endings if end not in ("gz", "gzip")), "")
-        if task_of(options) != "translation":
-            found[split] = file
+        if split is None or not (path.is_file() or path.is_dir()):
+            continue
+        if path.is_dir():
+            folders[split] = path
+        elif not pairs:
+            found[f"{split}/{path.name}" if is_shard(path) else split] = path
         elif language in (options.source_lang, options.target_lang):
-            found[f"{split}.{stem}.{language}" if split == "test" else f"{split}.{language}"] = file
+            found[f"{split}.{stem}.{language}" if split == "test" else f"{split}.{language}"] = path
+    for split, path in folders.items():
+        if not pairs and not any(key.partition("/")[0] == split for key in found):
+            found |= {f"{split}/{file.name}": file for file in parts_of(path)}
     return found
 
 
@@ -90,11 +107,3 @@ def _in_corpus(name: str, folder: Path) -> dict[str, Path]:
     files = corpus_files(DataOptions(path=str(folder)))
     pairs = [(split if name == "path" else name, file) for split, listed in files.items() for file in listed]
     return {f"{split}/{file.relative_to(folder)}": file for split, file in pairs}
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_bytes(path) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..core.cache import default_cache
 from ..core.errors import UserError
 from ..core.files import write_atomically
+from .cache_folder import cache_folder
 from .columns import TEXT_NAMES, recognised
 from .options import SPLITS
 
@@ -31,7 +31,7 @@ def stored(data: Any, cache: str | None = None) -> str:
     """
     if isinstance(data, str | Path):
         return str(data)
-    folder = (default_cache() if cache is None else Path(cache)) / "frames"
+    folder = cache_folder(cache) / "frames"
     if is_frame(data):
         content = _parquet(data)
         path = folder / f"{_digest(content)}.parquet"

@@ -1,6 +1,6 @@
 """A dataset on the Hugging Face hub as a source; needs a network."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -22,7 +22,7 @@ def hub_source(options: DataOptions) -> Source:
     tables = hub_tables(options)
     names: dict[Split, str] = {split: table.file for split, table in tables.items()}
     readers: dict[Split, Callable[[], Table]] = {split: partial(tables.__getitem__, split) for split in tables}
-    return Source(names, readers, options)
+    return Source(names, readers, options, hub=hub_fingerprints(tables))
 
 
 def hub_tables(options: DataOptions) -> dict[Split, Table]:
@@ -42,8 +42,13 @@ def hub_tables(options: DataOptions) -> dict[Split, Table]:
     return {split: _table(f"{called} ({split})", found[split]) for split in SPLITS if split in found}
 
 
+def hub_fingerprints(tables: Mapping[Split, Table]) -> dict[str, str]:
+    """A fingerprint of each split."""
+    return {f"hub/{split}": table.fingerprint for split, table in tables.items() if table.fingerprint is not None}
+
+
 def _table(name: str, data: datasets.Dataset) -> Table:
-    return Table(name, "row", list(data.column_names), partial(_records, data))
+    return Table(name, "row", list(data.column_names), partial(_records, data), data._fingerprint)
 
 
 def _records(data: datasets.Dataset, names: Sequence[str]) -> Iterator[Record]:

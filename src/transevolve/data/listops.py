@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from ..core.cache import default_cache
 from ..core.errors import UserError
 from ..core.files import atomic_file
+from .cache_folder import cache_folder, locked
 from .data import DataReport, SplitFacts, TextData
 from .encoding import Encoded
 from .expressions import CLOSE, Expressions, generate
@@ -39,8 +39,7 @@ def load(
             "the model's tokenizer or labels are not those of the task 'listops'; name the model's own task"
         )
     rows = {split: options.rows_wanted(split) or ROWS[split] for split in SPLITS}
-    folder = Path(options.cache) if options.cache is not None else default_cache()
-    parts = cached_expressions(folder, rows, low, high, options.seed)  # pyright: ignore[reportArgumentType]
+    parts = cached_expressions(cache_folder(options.cache), rows, low, high, options.seed)  # pyright: ignore[reportArgumentType]
     report = DataReport(
         task="listops",
         selection=f"validation, {_origin(options.seed)}",
@@ -80,11 +79,11 @@ def cached_expressions(
     order: tuple[Split, ...] = ("test", "validation", "train")
     settings = f"v{GENERATOR}-{min_length}-{max_length}-{'-'.join(str(rows[split]) for split in order)}-seed{seed}"
     file = folder / f"listops-{settings}.npz"
-    if file.exists():
-        expressions = _loaded(file)
-    else:
-        expressions = generate(sum(rows.values()), min_length, max_length, seed)
-        _store(file, expressions)
+    if not file.exists():
+        with locked(file):
+            if not file.exists():
+                _store(file, generate(sum(rows.values()), min_length, max_length, seed))
+    expressions = _loaded(file)
     parts, start = {}, 0
     for split in order:
         parts[split] = expressions.span(start, start + rows[split])

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from .encoding import Encoded, concatenated, encode, offsets_of
+from .views import column_array
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -53,8 +54,8 @@ def averaged(
 
 def labels_and_owners(rows: "Dataset") -> tuple[np.ndarray, np.ndarray | None]:
     """The label of each text, and the text of each row where rows are windows of texts."""
-    labels = np.asarray(rows["labels"][:])
+    labels = column_array(rows, "labels")
     if "row" not in rows.column_names:
         return labels, None
-    owners = np.asarray(rows["row"][:])
+    owners = column_array(rows, "row")
     return labels[np.unique(owners, return_index=True)[1]], owners

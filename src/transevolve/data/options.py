@@ -105,7 +105,11 @@ class DataOptions:
         None,
         "Texts without labels to learn words from: a file (txt, csv, tsv, jsonl, parquet; plain or gzip) or a folder.",
     )
-    cache: str | None = setting(None, "Folder for what is generated or downloaded.")
+    cache: str | None = setting(
+        None,
+        "Folder for what is prepared, generated or downloaded; by default TRANSEVOLVE_CACHE in the environment, or"
+        " transevolve in the user's cache folder.",
+    )
 
     def rows_wanted(self, split: Split) -> int | None:
         return getattr(self, f"{split}_rows")
@@ -131,7 +135,7 @@ def check_options(options: DataOptions, uses: frozenset[str]) -> None:
     except ValueError as error:
         raise UserError(f"data.{error}") from None
     if options.hub_config is not None and options.hub is None:
-        raise UserError("data.hub_config is given without data.hub: name the dataset too")
+        raise UserError("data.hub_config is set without data.hub: name the dataset too")
     if isinstance(options.validation, int | float) and not 0 <= options.validation < 1:
         raise UserError(
             "data.validation must be a file, or a share of the training rows from 0 to below 1,"

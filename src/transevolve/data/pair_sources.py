@@ -15,11 +15,12 @@ COMPRESSED = (".gz", ".gzip")
 
 @dataclass
 class PairSource:
-    """For each split where it comes from, in words, and how to read it."""
+    """For each split where it comes from, in words, and how to read it; fingerprints of what is not in files."""
 
     names: dict[Split, str] = field(default_factory=dict)
     readers: dict[Split, Callable[[], Pairs]] = field(default_factory=dict)
     languages: dict[str, str] = field(default_factory=dict)
+    hub: dict[str, str] = field(default_factory=dict)
 
     def add_files(self, split: Split, source: str | Path, target: str | Path) -> None:
         self.names[split] = f"{source} and {target}"
@@ -34,8 +35,8 @@ def pair_source(options: DataOptions) -> PairSource:
     elif options.hub is not None:
         found = _hub_source(options)
     else:
-        given = {"source": options.source_lang, "target": options.target_lang}
-        found = PairSource(languages={role: language for role, language in given.items() if language is not None})
+        named = {"source": options.source_lang, "target": options.target_lang}
+        found = PairSource(languages={role: language for role, language in named.items() if language is not None})
     for split, files in named.items():
         if files is not None:
             found.add_files(split, *files)  # pyright: ignore[reportArgumentType]
@@ -47,15 +48,15 @@ def named_files(options: DataOptions, split: Split) -> tuple[str, str] | None:
     prefix = "" if split == "train" else f"{split}_"
     source, target = (getattr(options, f"{prefix}{role}") for role in ("source", "target"))
     if (source is None) != (target is None):
-        given, missing = ("target", "source") if source is None else ("source", "target")
-        raise UserError(f"data.{prefix}{given} is given without data.{prefix}{missing}: name both files")
+        present, missing = ("target", "source") if source is None else ("source", "target")
+        raise UserError(f"data.{prefix}{present} is set without data.{prefix}{missing}: name both files")
     return None if source is None else (source, target)
 
 
 def _require_one_origin(options: DataOptions) -> None:
-    given = [name for name in ("path", "hub", "source", "target") if getattr(options, name) is not None]
-    if given[:1] in (["path"], ["hub"]) and len(given) > 1:
-        raise UserError(f"data.{given[0]} and data.{given[1]} are both given: remove one")
+    found = [name for name in ("path", "hub", "source", "target") if getattr(options, name) is not None]
+    if found[:1] in (["path"], ["hub"]) and len(found) > 1:
+        raise UserError(f"data.{found[0]} and data.{found[1]} are both set: remove one")
 
 
 def require_train(source: PairSource) -> None:
@@ -67,7 +68,7 @@ def require_train(source: PairSource) -> None:
 
 
 def _hub_source(options: DataOptions) -> PairSource:
-    from .hub import hub_tables
+    from .hub import hub_fingerprints, hub_tables
 
     tables = hub_tables(options)
     there = table_languages(tables["train"])
@@ -76,6 +77,7 @@ def _hub_source(options: DataOptions) -> PairSource:
         {split: table.file for split, table in tables.items()},
         {split: partial(table_pairs, table, languages) for split, table in tables.items()},
         dict(zip(("source", "target"), languages, strict=True)),
+        hub_fingerprints(tables),
     )
 
 

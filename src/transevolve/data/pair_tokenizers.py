@@ -6,6 +6,7 @@ from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
+from .stored import gathered
 from .tokenizers import SEP
 from .wide_rows import TAB
 
@@ -16,7 +17,7 @@ def is_paired(tokenizer: PreTrainedTokenizerFast) -> bool:
 
 def single_texts(texts: Sequence[str], pairs: bool) -> Sequence[str]:
     """Every text by itself, to learn a tokenizer from."""
-    return [part for text in texts for part in text.split(TAB)] if pairs else texts
+    return gathered(part for text in texts for part in text.split(TAB)) if pairs else texts
 
 
 def separator_id(tokenizer: PreTrainedTokenizerFast) -> int | None:

@@ -1,12 +1,16 @@
-"""Sentences and their translations in memory, read from two files line by line or from a table."""
+"""Sentences and their translations, read from two files line by line or from a table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import UserError, nearest, quoted
 from .rows import checked_text
+from .shards import parts_of
+from .stored import chosen, new_texts, reading
 from .stream import iter_texts
 from .tables import Table, table_format
 
@@ -18,8 +22,8 @@ class Pairs:
     """`targets[i]` translates `sources[i]`; `skipped` were left out because a side was empty."""
 
     origin: str
-    sources: list[str]
-    targets: list[str]
+    sources: Sequence[str]
+    targets: Sequence[str]
     skipped: int = 0
 
     def __len__(self) -> int:
@@ -28,9 +32,8 @@ class Pairs:
     def where(self, index: int) -> str:
         return f"{self.origin}, pair {index + 1}"
 
-    def select(self, indices: Iterable[int], origin: str, skipped: int = 0) -> "Pairs":
-        indices = list(indices)
-        return Pairs(origin, [self.sources[i] for i in indices], [self.targets[i] for i in indices], skipped)
+    def select(self, indices: np.ndarray, origin: str, skipped: int = 0) -> "Pairs":
+        return Pairs(origin, chosen(self.sources, indices), chosen(self.targets, indices), skipped)
 
     def empty(self) -> int:
         """How many pairs have a side without text."""
@@ -40,13 +43,14 @@ class Pairs:
         complete = self._complete()
         return self.select(complete, self.origin, len(self) - len(complete))
 
-    def _complete(self) -> list[int]:
+    def _complete(self) -> np.ndarray:
         both = zip(self.sources, self.targets, strict=True)
-        return [i for i, (source, target) in enumerate(both) if source.strip() and target.strip()]
+        full = (bool(source.strip() and target.strip()) for source, target in both)
+        return np.flatnonzero(np.fromiter(full, dtype=bool, count=len(self)))
 
 
 def read_pairs(source: str | Path, target: str | Path) -> Pairs:
-    """Two files of as many lines, each with at least some text."""
+    """Two files of as many lines, each with at least some text; or two folders of such files, read in order."""
     sources, targets = _lines(source), _lines(target)
     if len(sources) != len(targets):
         raise UserError(
@@ -59,14 +63,16 @@ def read_pairs(source: str | Path, target: str | Path) -> Pairs:
 def table_pairs(table: Table, languages: Sequence[str]) -> Pairs:
     """The two languages of a table: columns, or entries of a column `translation`."""
     names = (NESTED,) if NESTED in table.columns else tuple(languages)
-    pairs = Pairs(table.file, [], [])
-    for number, values in table.select(names):
-        source, target = values if names != (NESTED,) else map((values[0] or {}).get, languages)
-        pairs.sources.append(checked_text(source, table, number, languages[0]))
-        pairs.targets.append(checked_text(target, table, number, languages[1]))
-    for language, texts in zip(languages, (pairs.sources, pairs.targets), strict=True):
-        _require_text(texts, f"{table.file}, {language!r}", table.unit)
-    return pairs
+    sides = new_texts(), new_texts()
+    with reading(table.file) as advance:
+        for number, values in table.select(names):
+            row = values if names != (NESTED,) else map((values[0] or {}).get, languages)
+            for text, language, side in zip(row, languages, sides, strict=True):
+                side.append(checked_text(text, table, number, language))
+            advance(1)
+    for language, side in zip(languages, sides, strict=True):
+        _require_text(side, f"{table.file}, {language!r}", table.unit)
+    return Pairs(table.file, *sides)
 
 
 def table_languages(table: Table) -> list[str]:
@@ -93,15 +99,22 @@ def require_languages(source: str | None, target: str | None, there: Sequence[st
     return source, target
 
 
-def _lines(path: str | Path) -> list[str]:
-    if table_format(path) is not None:
-        raise UserError(f"{path}: a table, where plain lines are needed; write one sentence per line into a text file")
-    texts = [text for _, text in iter_texts(path)]
-    _require_text(texts, str(path), "line")
-    return texts
+def _lines(path: str | Path) -> Sequence[str]:
+    lines = new_texts()
+    for file in parts_of(Path(path)):
+        if table_format(file) is not None:
+            raise UserError(
+                f"{file}: a table, where plain lines are needed; write one sentence per line into a text file"
+            )
+        with reading(str(file)) as advance:
+            for _, text in iter_texts(file):
+                lines.append(text)
+                advance(1)
+    _require_text(lines, str(path), "line")
+    return lines
 
 
-def _require_text(texts: list[str], name: str, unit: str) -> None:
+def _require_text(texts: Sequence[str], name: str, unit: str) -> None:
     if not texts:
         raise UserError(f"{name}: there is nothing in it; put one sentence in each {unit}")
     if not any(text.strip() for text in texts):

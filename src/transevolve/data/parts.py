@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,12 +10,13 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from .data import SplitFacts
-from .encoding import encode
+from .encoding import SplitWriter, encode
 from .labels import numeric_hint
 from .long_texts import encode_windows
 from .options import Split
 from .rows import Rows
 from .splitting import single_row_classes, stratified_cut, stratified_sample
+from .stored import batched, progress
 from .targets import Targets
 
 if TYPE_CHECKING:
@@ -79,20 +81,27 @@ def encode_part(
     windows: bool = False,
 ) -> tuple["Dataset", SplitFacts]:
     """The rows as a dataset; with `windows`, a row longer than `max_length` is several rows of it."""
-    owners = None
-    if windows:
-        encoded, owners = encode_windows(tokenizer, part.rows.texts, max_length, part.rows.where)
-    else:
-        encoded = encode(tokenizer, part.rows.texts, max_length, part.rows.where)
-    facts = SplitFacts(
-        origin=part.origin,
-        rows=len(part.values),
-        empty=sum(not text.strip() for text in part.rows.texts),
-        truncated=encoded.truncated,
-        tokens=len(encoded.ids),
-        unknown=int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0,
-        cut_tokens=encoded.cut,
-        windows=0 if owners is None else len(owners),
-        **targets.facts(part.values, names),
-    )
-    return encoded.dataset(part.values, owners), facts
+    facts = SplitFacts(part.origin, len(part.values), **targets.facts(part.values, names))
+    table, start = SplitWriter(), 0
+    with progress(f"tokenizing {part.origin}", facts.rows) as advance:
+        for texts in batched(part.rows.texts):
+            owners, end = None, start + len(texts)
+            where = partial(_where, part.rows, start)
+            if windows:
+                encoded, owners = encode_windows(tokenizer, texts, max_length, where)
+                facts.windows += len(owners)
+            else:
+                encoded = encode(tokenizer, texts, max_length, where)
+            table.add_rows(encoded, part.values[start:end], owners, texts=texts, start=start)
+            facts.empty += sum(not text.strip() for text in texts)
+            facts.truncated += encoded.truncated
+            facts.cut_tokens += encoded.cut
+            facts.tokens += len(encoded.ids)
+            facts.unknown += int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0
+            start = end
+            advance(len(texts))
+    return table.split(), facts
+
+
+def _where(rows: Rows, start: int, index: int) -> str:
+    return rows.where(start + index)

@@ -1,7 +1,6 @@
-"""Labelled texts in memory, each with the place it was read from."""
+"""Labelled texts, each with the place it was read from: on disk inside a workspace, in memory elsewhere."""
 
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,38 +8,40 @@ import numpy as np
 
 from ..core.errors import UserError, nearest, quoted
 from .labels import canonical
-from .tables import Table, require_unicode
+from .stored import chosen, new_numbers, new_texts, reading
+from .tables import Table, place_of, require_unicode
 
 
 @dataclass
 class Rows:
+    """Columns that can be appended to, and are then read as sequences."""
+
     file: str
     unit: str = "line"
-    texts: list[str] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
-    numbers: array = field(default_factory=lambda: array("q"))
+    texts: Any = field(default_factory=new_texts)
+    labels: Any = field(default_factory=new_texts)
+    numbers: Any = field(default_factory=new_numbers)
+    files: Sequence[str] = ()
 
     def where(self, index: int) -> str:
-        return f"{self.file}, {self.unit} {self.numbers[index]}"
+        return place_of(self.numbers[index], self.files or (self.file,), self.unit)
 
-    def select(self, indices: Iterable[int]) -> "Rows":
-        chosen = Rows(self.file, self.unit)
-        for index in indices:
-            chosen.texts.append(self.texts[index])
-            chosen.labels.append(self.labels[index])
-            chosen.numbers.append(self.numbers[index])
-        return chosen
+    def select(self, indices: np.ndarray) -> "Rows":
+        columns = (chosen(column, indices) for column in (self.texts, self.labels, self.numbers))
+        return Rows(self.file, self.unit, *columns, files=self.files)
 
 
 def read_rows(table: Table, text: str, label: str) -> Rows:
     """All rows of a table. A row without text is kept as an empty text; a row without a label is an error."""
-    rows = Rows(table.file, table.unit)
+    rows = Rows(table.file, table.unit, files=table.files)
     same: dict[str, str] = {}
-    for number, (content, mark) in table.select((text, label)):
-        name = checked_label(mark, table, number, label)
-        rows.texts.append(checked_text(content, table, number, text))
-        rows.labels.append(same.setdefault(name, name))
-        rows.numbers.append(number)
+    with reading(table.file) as advance:
+        for number, (content, mark) in table.select((text, label)):
+            name = checked_label(mark, table, number, label)
+            rows.texts.append(checked_text(content, table, number, text))
+            rows.labels.append(same.setdefault(name, name))
+            rows.numbers.append(number)
+            advance(1)
     return rows
 
 

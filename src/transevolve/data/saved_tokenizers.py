@@ -22,6 +22,13 @@ SPELLINGS = {
 }
 
 
+def tokenizer_files(name: str) -> list[Path]:
+    """The files that a tokenizer is read from, as far as they are there."""
+    path = Path(name)
+    file = path / FILE if path.is_dir() else path
+    return [found for found in (file, file.parent / CONFIG) if found.is_file()]
+
+
 def load_saved_tokenizer(name: str, max_length: int) -> PreTrainedTokenizerFast:
     """The tokenizer without its own limits of length; if it has no padding token, [PAD] is added."""
     path = Path(name)

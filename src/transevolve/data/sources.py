@@ -15,23 +15,31 @@ MULTILABEL = "multilabel"
 
 @dataclass
 class Source:
-    """A name and a table for each split. The first one read decides on the columns; the others must have them."""
+    """A name and a table for each split. The first one read decides on the columns; the others must have them.
+
+    `hub` has fingerprints of what is not in files.
+    """
 
     names: Mapping[Split, str]
     tables: Mapping[Split, Callable[[], Table]]
     options: DataOptions
     columns: dict[str, str | list[str]] = field(default_factory=dict)
+    hub: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pairs(self) -> bool:
         """Whether rows have two texts."""
         return len(names_of(self.columns.get("text"))) > 1
 
+    def choose(self, table: Table) -> None:
+        """Decides on the columns."""
+        text, label = choose_columns(table, self.options.text, self.options.label)
+        self.columns = {"text": text, "label": label}
+
     def read(self, split: Split) -> Rows:
         table = self.tables[split]()
         if not self.columns:
-            text, label = choose_columns(table, self.options.text, self.options.label)
-            self.columns = {"text": text, "label": label}
+            self.choose(table)
         for role, names in self.columns.items():
             for name in names_of(names):
                 require_column(table, name, role)

@@ -18,6 +18,7 @@ from .lines import gzip_errors, numbered_lines, open_bytes, stripped
 
 Record = tuple[int, tuple[Any, ...]]
 QUOTED = re.compile(r'"([^"]*(?:""[^"]*)*)"')
+FIRST_OF_NEXT = 1 << 40
 FORMATS = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -30,15 +31,27 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Table:
-    """A file of records; `select(names)` iterates over it and yields each record's number and values."""
+    """A file of records; `select(names)` iterates over it and yields each record's number and values.
+
+    What is not a file has a fingerprint of its contents. In a table of several `files`, numbers start again from
+    `FIRST_OF_NEXT` in the second, from twice that in the third.
+    """
 
     file: str
     unit: str
     columns: list[str]
     select: Callable[[Sequence[str]], Iterator[Record]]
+    fingerprint: str | None = None
+    files: Sequence[str] = ()
 
     def where(self, number: int) -> str:
-        return f"{self.file}, {self.unit} {number}"
+        return place_of(number, self.files or (self.file,), self.unit)
+
+
+def place_of(number: int, files: Sequence[str], unit: str) -> str:
+    """The file and line of a record."""
+    part, line = divmod(number, FIRST_OF_NEXT)
+    return f"{files[part]}, {unit} {line}"
 
 
 def table_format(path: str | Path) -> str | None:

@@ -9,10 +9,10 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError, nearest, quoted
 from .conll import TaggedSource, tagged_source
-from .data import SplitFacts
+from .data import SplitFacts, TextData
 from .encoding import Encoded, concatenated, id_type, offsets_of
 from .labels import in_order
-from .options import DataOptions
+from .options import DataOptions, Split
 from .parts import Part
 from .rows import Rows
 from .targets import Targets
@@ -63,6 +63,18 @@ class TaggedTask(TextTask):
 
     def _source(self, options: DataOptions) -> TaggedSource:  # pyright: ignore[reportIncompatibleMethodOverride]
         return tagged_source(options)
+
+    def load(
+        self,
+        options: DataOptions,
+        tokenizer: PreTrainedTokenizerFast | None,
+        labels: Sequence[str] | None,
+        splits: Sequence[Split],
+    ) -> TextData:
+        """In memory: tagged corpora are small."""
+        kind, max_length, size = self._sizes(options, tokenizer)
+        source: Any = self._source(options)
+        return self._load(source, options, kind, max_length, size, tokenizer, labels, splits)
 
     def encode(
         self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool

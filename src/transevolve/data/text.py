@@ -1,7 +1,8 @@
 """Labelled texts: AG News, IMDB in word pieces or characters, and the user's own files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from transformers import PreTrainedTokenizerFast
@@ -12,9 +13,11 @@ from .files import file_source
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .pair_tokenizers import pair_tokenizer, single_texts
 from .parts import Part, cut_description, cut_validation, encode_part, sampled
+from .prepared import prepared
 from .rows import Rows
 from .sources import Source
 from .splitting import cut_rows
+from .stored import gathered
 from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
 from .unlabelled import vocabulary_texts
@@ -57,24 +60,64 @@ class TextTask:
         labels: Sequence[str] | None,
         splits: Sequence[Split],
     ) -> TextData:
+        kind, max_length, size = self._sizes(options, tokenizer)
+        source = self._source(options)
+        if labels is None:
+            self._require_train(source, options)
+            source.choose(source.tables["train"]())
+
+        def load() -> TextData:
+            return self._load(source, options, kind, max_length, size, tokenizer, labels, splits)
+
+        return prepared(
+            replace(options, **source.columns, tokenizer=kind, max_length=max_length, vocab_size=size),
+            load,
+            loader=self._signature(),
+            names=source.names,
+            hub=source.hub,
+            tokenizer=tokenizer,
+            labels=labels,
+            splits=splits,
+        )
+
+    def _sizes(self, options: DataOptions, tokenizer: PreTrainedTokenizerFast | None) -> tuple[str, int, int | None]:
+        """The tokenizer by name, tokens per text, and the size of a vocabulary that is learned."""
         kind = options.tokenizer or self.tokenizer
         check_tokenizer(kind, options)
-        source = self._source(options)
-        parts, names = self._parts(source, options, labels, splits, learn=tokenizer is None)
         max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
-        described, size = "as saved with the model", None
-        if tokenizer is None:
-            size = options.vocab_size or (self.vocab_size if kind in LEARNED and options.vocab is None else None)
-            texts = single_texts(parts["train"].rows.texts, source.pairs)
-            if options.unlabelled is not None and size is not None:
-                texts = [*texts, *vocabulary_texts(options.unlabelled, source.columns["text"])]
-            tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size)
-            if source.pairs:
-                pair_tokenizer(tokenizer)
+        size = options.vocab_size or (self.vocab_size if kind in LEARNED and options.vocab is None else None)
+        return kind, max_length, size
+
+    def _signature(self) -> str:
+        """All that decides what is loaded besides the options."""
+        targets = f"{type(self.targets).__module__}.{type(self.targets).__qualname__} {vars(self.targets)}"
+        return f"{self.tokenizer} {self.max_length} {self.vocab_size} {dict(self.labels)} {targets}"
+
+    def _load(
+        self,
+        source: Source,
+        options: DataOptions,
+        kind: str,
+        max_length: int,
+        size: int | None,
+        tokenizer: PreTrainedTokenizerFast | None,
+        labels: Sequence[str] | None,
+        splits: Sequence[Split],
+    ) -> TextData:
+        parts, names = self._parts(source, options, labels, splits, learn=tokenizer is None)
         windows = options.long == "window"
         if source.pairs and (windows or options.unlabelled is not None):
             name = "long window" if windows else "unlabelled"
             raise UserError(f"data.{name} is for single texts, not for pairs: remove it")
+        described, learned = "as saved with the model", tokenizer is None
+        if tokenizer is None:
+            train = parts["train"].rows.texts
+            texts = single_texts(train, source.pairs)
+            if options.unlabelled is not None and size is not None:
+                texts = gathered(chain(train, vocabulary_texts(options.unlabelled, source.columns["text"])))
+            tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
+            if source.pairs:
+                pair_tokenizer(tokenizer)
         report = DataReport(
             task=options.task,
             selection=_selection(source, options),
@@ -84,7 +127,7 @@ class TextTask:
             seed=options.seed,
             validation_cut=_is_cut(source, options),
             columns=source.columns,
-            settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size},
+            settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size if learned else None},
         )
         encoded, originals = {}, {}
         for split in SPLITS:
@@ -102,7 +145,7 @@ class TextTask:
 
     def _source(self, options: DataOptions) -> Source:
         if options.path is not None and options.hub is not None:
-            raise UserError("data.path and data.hub are both given: remove one")
+            raise UserError("data.path and data.hub are both set: remove one")
         if options.hub is not None:
             from .hub import hub_source
 

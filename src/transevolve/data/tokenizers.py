@@ -6,7 +6,7 @@ Padding is id 0 everywhere, and a special token spelled out in a text, such as "
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -17,35 +17,47 @@ from ..core.errors import UserError
 from ..core.progress import watched
 from .lines import numbered_lines, open_bytes, stripped
 from .options import SUBWORDS, TOKENIZERS
+from .stored import progress, text_sample
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 BOS, EOS = "[BOS]", "[EOS]"
 SUBWORD_SPECIAL = (PAD, BOS, EOS, UNK)
 FIRST_BYTE = 2
 DEFAULT_VOCAB_SIZE = 16000
+SAMPLE_TEXTS, SAMPLE_BYTES = 3_000_000, 1 << 30
 # Scripts without spaces, such as Thai, write a sentence as one word.
 BERT_LONGEST_WORD, LONGEST_WORD = 100, 1000
 OPERATORS = ("MIN", "MAX", "MED", "SM")
 
 
 def build_tokenizer(
-    kind: str, texts: Sequence[str], max_length: int, vocab: str | None = None, vocab_size: int | None = None
+    kind: str,
+    texts: Sequence[str],
+    max_length: int,
+    vocab: str | None = None,
+    vocab_size: int | None = None,
+    seed: int = 0,
 ) -> tuple[PreTrainedTokenizerFast, str]:
-    """A tokenizer by name, or from a file or folder, and its description; `texts` are those of the training split."""
+    """A tokenizer by name, or from a file or folder, and its description; `texts` are those of the training split.
+
+    From many texts, it is learned from a sample that the seed decides.
+    """
     if kind not in TOKENIZERS:
         from .saved_tokenizers import load_saved_tokenizer
 
         return load_saved_tokenizer(kind, max_length), f"from {kind}"
     if kind == "wordpiece" and vocab is not None:
         return wordpiece_from_vocab(vocab, max_length), f"word pieces from {vocab}"
+    sample = text_sample(texts, SAMPLE_TEXTS, SAMPLE_BYTES, seed)
+    learned = f"{len(texts):,}" if len(sample) == len(texts) else f"a sample of {len(sample):,} of {len(texts):,}"
     if kind == "wordpiece":
-        tokenizer = train_wordpiece(texts, vocab_size or DEFAULT_VOCAB_SIZE, max_length)
-        return tokenizer, f"word pieces learned from {len(texts):,} training texts"
+        tokenizer = train_wordpiece(sample, vocab_size or DEFAULT_VOCAB_SIZE, max_length)
+        return tokenizer, f"word pieces learned from {learned} training texts"
     if kind in SUBWORDS:
-        tokenizer = train_subwords(kind, texts, vocab_size or DEFAULT_VOCAB_SIZE, max_length)
-        return tokenizer, f"byte-level {kind} learned from {len(texts):,} training texts"
+        tokenizer = train_subwords(kind, sample, vocab_size or DEFAULT_VOCAB_SIZE, max_length)
+        return tokenizer, f"byte-level {kind} learned from {learned} training texts"
     if kind == "char":
-        return train_characters(texts, vocab_size, max_length), f"characters of {len(texts):,} training texts"
+        return train_characters(sample, vocab_size, max_length), f"characters of {learned} training texts"
     if kind == "byte":
         return byte_tokenizer(max_length), "bytes"
     return listops_tokenizer(max_length), "ListOps symbols"
@@ -66,7 +78,7 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
     """
     normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
     counts: Counter[str] = Counter()
-    for text in texts:
+    for text in _tracked("counting letters", texts):
         counts.update(normalizer.normalize_str(text))
     letters = sorted(letter for letter in counts if not letter.isspace())
     letters = sorted(sorted(letters, key=lambda letter: -counts[letter])[: vocab_size // 4])
@@ -83,7 +95,7 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
         limit_alphabet=len(letters),
         show_progress=watched(),
     )
-    learner.train_from_iterator(texts, trainer)
+    learner.train_from_iterator(_tracked("learning word pieces", texts), trainer)
     return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length, LONGEST_WORD)
 
 
@@ -108,9 +120,11 @@ def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length:
         "show_progress": watched(),
     }
     if kind == "bpe":
-        tokenizer.train_from_iterator(texts, trainers.BpeTrainer(min_frequency=2, **common))
+        trainer = trainers.BpeTrainer(min_frequency=2, **common)
     else:
-        tokenizer.train_from_iterator(texts, trainers.UnigramTrainer(unk_token=UNK, **common))
+        trainer = trainers.UnigramTrainer(unk_token=UNK, **common)
+    tokenizer.train_from_iterator(_tracked("learning pieces", texts), trainer)
+    if kind == "unigram":
         tokenizer.model = _settled_unigram(tokenizer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS}", special_tokens=[(EOS, SUBWORD_SPECIAL.index(EOS))]
@@ -138,7 +152,7 @@ def _settled_unigram(trained: Tokenizer) -> models.Unigram:
 def train_characters(texts: Sequence[str], vocab_size: int | None, max_length: int) -> PreTrainedTokenizerFast:
     """[CLS] and one token per character, as written; the most frequent ones if `vocab_size` limits them."""
     counts: Counter[str] = Counter()
-    for text in texts:
+    for text in _tracked("counting characters", texts):
         counts.update(text)
     special = [PAD, UNK, CLS]
     limit = None if vocab_size is None else max(vocab_size - len(special), 0)
@@ -174,6 +188,13 @@ def listops_tokenizer(max_length: int, brackets: str = "keep") -> PreTrainedToke
     if brackets == "drop":
         tokenizer.normalizer = normalizers.Sequence([normalizers.Replace("[", ""), normalizers.Replace("]", "")])
     return _wrapped(tokenizer, max_length)
+
+
+def _tracked(title: str, texts: Sequence[str]) -> Iterator[str]:
+    with progress(title, len(texts)) as advance:
+        for text in texts:
+            yield text
+            advance(1)
 
 
 def _read_vocab(path: str | Path) -> dict[str, int]:

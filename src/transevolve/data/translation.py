@@ -1,6 +1,7 @@
 """Translation: pairs of sentences, one vocabulary for both languages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,11 +9,13 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from .data import DataReport, PairFacts, TextData
-from .encoding import encode, pair_dataset
+from .encoding import Encoded, SplitWriter, encode
 from .options import PAIR_OPTIONS, SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .pair_sources import PairSource, pair_source, require_train
 from .pairs import Pairs
+from .prepared import prepared
 from .splitting import cut_rows, stratified_cut, stratified_sample
+from .stored import Chained, batched, progress
 from .tokenizers import build_tokenizer
 
 if TYPE_CHECKING:
@@ -38,12 +41,41 @@ def load(
         raise UserError("the model's tokenizer has no end token: it does not translate; choose a model that does")
     source = pair_source(options)
     cut = _is_cut(options, source)
-    parts = _parts(source, options, cut, splits, learn=tokenizer is None)
-    max_length = options.max_length or (tokenizer.model_max_length if tokenizer else MAX_LENGTH)
-    described, size = "as saved with the model", options.vocab_size or VOCAB_SIZE
     if tokenizer is None:
-        texts = [*parts["train"].sources, *parts["train"].targets]
-        tokenizer, described = build_tokenizer(kind, texts, max_length, vocab_size=size)
+        require_train(source)
+    max_length = options.max_length or (tokenizer.model_max_length if tokenizer else MAX_LENGTH)
+    size = options.vocab_size or VOCAB_SIZE
+
+    def load_pairs() -> TextData:
+        return _load(source, options, cut, kind, max_length, size, tokenizer, splits)
+
+    return prepared(
+        replace(options, tokenizer=kind, max_length=max_length, vocab_size=size),
+        load_pairs,
+        loader=f"pairs {VOCAB_SIZE} {MAX_LENGTH} {SHARE} {MOST_PAIRS}",
+        names=source.names,
+        hub=source.hub,
+        tokenizer=tokenizer,
+        labels=labels,
+        splits=splits,
+    )
+
+
+def _load(
+    source: PairSource,
+    options: DataOptions,
+    cut: bool,
+    kind: str,
+    max_length: int,
+    size: int,
+    tokenizer: PreTrainedTokenizerFast | None,
+    splits: Sequence[Split],
+) -> TextData:
+    parts = _parts(source, options, cut, splits, learn=tokenizer is None)
+    described = "as saved with the model"
+    if tokenizer is None:
+        texts = Chained(parts["train"].sources, parts["train"].targets)
+        tokenizer, described = build_tokenizer(kind, texts, max_length, vocab_size=size, seed=options.seed)
     report = DataReport(
         task=options.task,
         selection=_selection(source, options, cut),
@@ -66,42 +98,55 @@ def load(
 
 def encode_training(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple["Dataset", PairFacts]:
     """Without the pairs of which one side is too long: half a sentence does not translate the other's whole."""
-    sources, targets = (encode(tokenizer, texts, None, part.where) for texts in (part.sources, part.targets))
-    kept = np.maximum(sources.lengths, targets.lengths) <= max_length
-    if not kept.any():
+    facts, table = PairFacts(part.origin, 0, skipped_empty=part.skipped), SplitWriter()
+    for _, sources, targets in _encoded(part, tokenizer, None):
+        kept = np.maximum(sources.lengths, targets.lengths) <= max_length
+        facts.skipped_long += int((~kept).sum())
+        if kept.any():
+            sources, targets = sources.select(kept), targets.select(kept)
+            facts.rows += int(kept.sum())
+            _count(facts, tokenizer, sources.ids, targets.ids)
+            table.add_pairs(sources, targets, {})
+    if not facts.rows:
         raise UserError(
             f"{part.origin}: every pair has a side of more than {max_length:,} tokens; raise data.max_length"
         )
-    sources, targets = sources.select(kept), targets.select(kept)
-    facts = PairFacts(
-        part.origin,
-        rows=int(kept.sum()),
-        skipped_empty=part.skipped,
-        skipped_long=int((~kept).sum()),
-        **_counts(tokenizer, sources.ids, targets.ids),
-    )
-    return pair_dataset(sources, targets, {}), facts
+    return table.split(), facts
 
 
 def encode_scored(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple["Dataset", PairFacts]:
     """Every pair, with its texts: a score that leaves out what is hard is another score."""
-    sources, targets = (encode(tokenizer, texts, max_length, part.where) for texts in (part.sources, part.targets))
-    facts = PairFacts(
-        part.origin,
-        rows=len(part),
-        empty=part.empty(),
-        truncated=sources.truncated,
-        truncated_targets=targets.truncated,
-        **_counts(tokenizer, sources.ids, targets.ids),
-    )
-    return pair_dataset(sources, targets, {"source": part.sources, "target": part.targets}), facts
+    facts, table = PairFacts(part.origin, len(part), empty=part.empty()), SplitWriter()
+    for texts, sources, targets in _encoded(part, tokenizer, max_length):
+        facts.truncated += sources.truncated
+        facts.truncated_targets += targets.truncated
+        _count(facts, tokenizer, sources.ids, targets.ids)
+        table.add_pairs(sources, targets, dict(zip(("source", "target"), texts, strict=True)))
+    return table.split(), facts
 
 
-def _counts(tokenizer: PreTrainedTokenizerFast, sources: np.ndarray, targets: np.ndarray) -> dict[str, int]:
-    unknown = (
-        sum(int((ids == tokenizer.unk_token_id).sum()) for ids in (sources, targets)) if tokenizer.unk_token else 0
-    )
-    return {"tokens": len(sources) + len(targets), "target_tokens": len(targets), "unknown": unknown}
+def _encoded(
+    part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int | None
+) -> Iterator[tuple[list[tuple[str, ...]], Encoded, Encoded]]:
+    """Both sides of some pairs at a time, as texts and as tokens."""
+    start = 0
+    with progress(f"tokenizing {part.origin}", len(part)) as advance:
+        for pairs in batched(zip(part.sources, part.targets, strict=True)):
+            texts = list(zip(*pairs, strict=True))
+            sources, targets = (
+                encode(tokenizer, side, max_length, lambda index, start=start: part.where(start + index))
+                for side in texts
+            )
+            yield texts, sources, targets
+            start += len(pairs)
+            advance(len(pairs))
+
+
+def _count(facts: PairFacts, tokenizer: PreTrainedTokenizerFast, sources: np.ndarray, targets: np.ndarray) -> None:
+    facts.tokens += len(sources) + len(targets)
+    facts.target_tokens += len(targets)
+    if tokenizer.unk_token:
+        facts.unknown += sum(int((ids == tokenizer.unk_token_id).sum()) for ids in (sources, targets))
 
 
 def _is_cut(options: DataOptions, source: PairSource) -> bool:
@@ -112,7 +157,7 @@ def _is_cut(options: DataOptions, source: PairSource) -> bool:
             " data.validation_target"
         )
     if options.validation is not None and options.validation_source is not None:
-        raise UserError("data.validation and data.validation_source are both given: remove one")
+        raise UserError("data.validation and data.validation_source are both set: remove one")
     return options.validation is not None or "validation" not in source.names
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..core.errors import UserError
 from .labels import canonical
 from .rows import Rows, checked_label, checked_text
+from .stored import reading
 from .tables import Table, require_unicode
 
 TAB, BETWEEN = "\t", "\x1f"
@@ -35,20 +36,22 @@ def parted(text: str, where: str) -> tuple[str, str]:
 
 def read_wide_rows(table: Table, text: list[str], label: list[str], several: bool, separator: str | None) -> Rows:
     """Like `read_rows`, from one or two text columns; with `several` labels per row, none of them is no error."""
-    rows = Rows(table.file, table.unit)
-    for number, values in table.select((*text, *label)):
-        contents = [checked_text(value, table, number, name) for value, name in zip(values, text, strict=False)]
-        if len(text) > 1:
-            _require_both(contents, text, table, number)
-        marks = values[len(text) :]
-        rows.texts.append(joined(contents) if len(text) > 1 else contents[0])
-        if len(label) > 1:
-            rows.labels.append(BETWEEN.join(_true_columns(marks, label, table, number)))
-        elif several:
-            rows.labels.append(BETWEEN.join(_listed(marks[0], separator, table, number, label[0])))
-        else:
-            rows.labels.append(checked_label(marks[0], table, number, label[0]))
-        rows.numbers.append(number)
+    rows = Rows(table.file, table.unit, files=table.files)
+    with reading(table.file) as advance:
+        for number, values in table.select((*text, *label)):
+            contents = [checked_text(value, table, number, name) for value, name in zip(values, text, strict=False)]
+            if len(text) > 1:
+                _require_both(contents, text, table, number)
+            marks = values[len(text) :]
+            rows.texts.append(joined(contents) if len(text) > 1 else contents[0])
+            if len(label) > 1:
+                rows.labels.append(BETWEEN.join(_true_columns(marks, label, table, number)))
+            elif several:
+                rows.labels.append(BETWEEN.join(_listed(marks[0], separator, table, number, label[0])))
+            else:
+                rows.labels.append(checked_label(marks[0], table, number, label[0]))
+            rows.numbers.append(number)
+            advance(1)
     return rows
 
 

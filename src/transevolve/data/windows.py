@@ -4,7 +4,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
-from .encoding import Encoded, id_type
+from .encoding import Encoded
 
 
 def special_frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:
@@ -44,16 +44,9 @@ def cut_windows(
     return Encoded(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
 
-def joined(parts: list[Encoded], vocab_size: int) -> Encoded:
-    """All texts of several parts."""
-    ids = [part.ids for part in parts] or [np.zeros(0, dtype=id_type(vocab_size))]
-    lengths = [part.lengths for part in parts] or [np.zeros(0, dtype=np.int64)]
-    return Encoded(np.concatenate(ids), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64))
-
-
-def unigram_entropy(ids: np.ndarray, special: list[int], vocab_size: int) -> float:
+def unigram_entropy(counts: np.ndarray, special: list[int]) -> float:
     """Nats per token of a model that knows how frequent each token is, and no context."""
-    counts = np.bincount(ids, minlength=vocab_size)
+    counts = counts.copy()
     counts[special] = 0
     shares = counts[counts > 0] / max(counts.sum(), 1)
     return float(-(shares * np.log(shares)).sum())

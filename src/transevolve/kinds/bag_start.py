@@ -15,9 +15,12 @@ from ..data.encoding import joined_ids
 from ..data.unlabelled import Unlabelled
 from ..data.vector_files import read_vectors, tokenizer_words, vector_width
 from ..data.vectors import unit_rows
+from ..data.views import column_array, joined_rows
 from ..models.settings import SIZES, VARIANTS
 from ..models.start import start_as_bag
 
+MOST_TOKENS = 10_000_000
+"""Tokens of the labelled texts that a start is computed from: about half a minute of one core."""
 SHAPE = {"model.hidden_size", "model.num_attention_heads", "model.intermediate_size", "model.block_depth"}
 
 
@@ -61,7 +64,14 @@ def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, mem
     `membership` has a row for each text and a column for each class; None where labels are no classes.
     """
     assert data.train is not None
-    ids, offsets = joined_ids(data.train)
+    lengths, seed = column_array(data.train, "length"), recipe.training.seed
+    if lengths.sum() <= MOST_TOKENS:
+        ids, offsets = joined_ids(data.train)
+    else:
+        drawn = rows_within(lengths, MOST_TOKENS, seed)
+        say(f"word vectors and class weights start from {len(drawn):,} of {len(lengths):,} training rows")
+        ids, offsets = joined_rows(data.train, drawn)
+        membership = None if membership is None else membership[drawn]
     unlabelled = recipe.data.unlabelled
     column = recipe.data.text if isinstance(recipe.data.text, str) else None
     texts = Unlabelled(unlabelled, data.tokenizer, column) if unlabelled is not None else ()
@@ -75,11 +85,17 @@ def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, mem
         width=model.config.hidden_size,
         special=data.tokenizer.all_special_ids,
         unlabelled=texts,
-        seed=recipe.training.seed,
+        seed=seed,
     )
     if recipe.model.vectors is not None:
         found = _with_file(found, recipe.model.vectors, data)
     start_as_bag(model, found.vectors, found.classes, found.log_idf, found.seen)
+
+
+def rows_within(lengths: np.ndarray, tokens: int, seed: int) -> np.ndarray:
+    """Random rows of so many tokens at most, in order; at least one."""
+    order = np.random.RandomState(seed).permutation(len(lengths))
+    return np.sort(order[: max(1, int(np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")))])
 
 
 def _with_file(start: BagStart, path: str, data: TextData) -> BagStart:

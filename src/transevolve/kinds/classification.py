@@ -11,6 +11,7 @@ from transformers import PreTrainedConfig
 from ..config.recipe import Recipe
 from ..data import TextData
 from ..data.labels import numeric_hint
+from ..data.views import column_array
 from ..metrics.bag_of_words import BagOfWords, bag_of_words_of
 from ..metrics.classification import ClassificationScores, classification_scores
 from .base import LossFunction, Prediction, Score, Table
@@ -105,7 +106,7 @@ class Classification(EncoderKind):
         if recipe.training.class_weights is None:
             return None
         assert data.train is not None
-        weights = balanced_weights(np.asarray(data.train["labels"][:]), len(data.labels))
+        weights = balanced_weights(column_array(data.train, "labels"), len(data.labels))
         return weighted_loss(weights, recipe.model.label_smoothing or 0.0)
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:

@@ -18,6 +18,7 @@ from ..data.notes import text_notes
 from ..data.options import changed
 from ..data.pair_tokenizers import is_paired
 from ..data.registry import TASKS, task_of
+from ..data.views import column_array
 from ..data.wide_rows import joined
 from .bag_start import decided_for_texts, start_from_texts
 from .base import Kind, Prediction, Score, Where
@@ -95,7 +96,7 @@ class EncoderKind(LabelledKind):
     def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
         if recipe.model.initialization == "bag":
             assert data.train is not None
-            labels = np.asarray(data.train["labels"][:])
+            labels = column_array(data.train, "labels")
             start_from_texts(model, recipe, data, self.membership(labels, data))
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:

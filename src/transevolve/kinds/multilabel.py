@@ -18,6 +18,7 @@ from ..data.labelsets import LabelSets
 from ..data.registry import Task
 from ..data.sources import MULTILABEL
 from ..data.text import USES, TextTask
+from ..data.views import column_array
 from ..metrics.multilabel import LabelSetScores, best_thresholds, label_set_scores
 from .base import LossFunction, Prediction, Score, Table
 from .classification import ONE_FIELD
@@ -114,7 +115,7 @@ class MultiLabel(EncoderKind):
         if recipe.training.class_weights is None:
             return binary_cross_entropy
         assert data.train is not None
-        shares = np.asarray(data.train["labels"][:]).mean(0)
+        shares = column_array(data.train, "labels").mean(0)
         weights = torch.tensor((1 - shares) / np.maximum(shares, 1e-12), dtype=torch.float32)
         return partial(binary_cross_entropy, weights=torch.where(torch.tensor(shares) > 0, weights, 1.0))
 

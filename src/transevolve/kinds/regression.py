@@ -20,6 +20,7 @@ from ..data.batching import IGNORED, Collator
 from ..data.registry import Task
 from ..data.rows import Rows
 from ..data.text import USES, TextTask
+from ..data.views import column_views
 from .base import LossFunction, Prediction, Score
 from .encoder import EncoderKind
 from .session import Session
@@ -133,7 +134,7 @@ class Regression(EncoderKind):
 
     def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
         assert data.train is not None
-        labels = np.asarray(data.train["labels"][:])
+        labels = column_views(data.train, "labels").array()
         model = super().build(recipe, data)
         model.config.update({"label_mean": float(labels.mean()), "label_scale": float(labels.std()) or 1.0})
         return model

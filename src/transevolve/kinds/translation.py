@@ -16,6 +16,7 @@ from ..core.errors import UserError
 from ..core.files import write_atomically
 from ..data import DataOptions, TextData
 from ..data.batching import IGNORED, Batches, Collator, RowStore, padded
+from ..data.views import column_views
 from ..decoding import BeamOptions, beam_search
 from ..models.loss import smoothed_cross_entropy
 from ..models.settings import size_settings
@@ -184,7 +185,8 @@ class Translation(Kind):
             search = replace(search, beams=training.eval_beams)
             if 0 < training.eval_sentences < len(rows):
                 rows = rows.select(np.linspace(0, len(rows) - 1, training.eval_sentences).round().astype(int))
-        share = rows["input_ids"][:][session.process :: session.processes]
+        sources = column_views(rows, "input_ids")
+        share = [sources[number] for number in range(session.process, len(sources), session.processes)]
         found = translate_ids(session, share, search, session.batch_tokens // search.beams)
         texts = [""] * len(rows)
         for process, part in enumerate(session.gather([translations[0].text for translations in found])):

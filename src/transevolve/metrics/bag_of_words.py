@@ -15,6 +15,7 @@ from ..core.errors import UserError
 from ..data import TextData
 from ..data.long_texts import labels_and_owners
 from ..data.options import SPLITS
+from ..data.stored import Chained, chosen
 
 MOST_CHARACTERS = 200_000_000
 MOST_WORDS = 200_000
@@ -82,7 +83,7 @@ def bag_of_words(
     classes = classes[kept]
     counter = CountVectorizer(max_features=MOST_WORDS, dtype=np.float32)  # pyright: ignore[reportArgumentType]
     try:
-        counts: Any = counter.fit_transform([texts[row] for row in kept])
+        counts: Any = counter.fit_transform(chosen(texts, kept))
     except ValueError:
         raise UserError("the bag of words found no word in the training rows; set training.yardstick=false") from None
     weighting = TfidfTransformer().fit(counts)
@@ -117,7 +118,7 @@ def bag_of_words_of(data: TextData, seed: int = 0, refit: bool = False) -> BagOf
     if not refit or "test" not in rows:
         return found
     more, more_labels = rows["validation"]
-    again = bag_of_words([*texts, *more], np.concatenate([labels, more_labels]), {"test": rows["test"]}, seed=seed)
+    again = bag_of_words(Chained(texts, more), np.concatenate([labels, more_labels]), {"test": rows["test"]}, seed=seed)
     return BagOfWords(
         found.logistic_regression | again.logistic_regression,
         found.naive_bayes | again.naive_bayes,
@@ -129,5 +130,5 @@ def bag_of_words_of(data: TextData, seed: int = 0, refit: bool = False) -> BagOf
 def _sampled(texts: Sequence[str], most_characters: int, seed: int) -> np.ndarray:
     """The rows to fit on, in order: all, or as many random ones as `most_characters` allow."""
     order = np.random.RandomState(seed).permutation(len(texts))
-    total = np.cumsum([len(texts[row]) for row in order])
+    total = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))[order])
     return np.sort(order[: max(2, int(np.searchsorted(total, most_characters, side="right")))])

@@ -7,7 +7,7 @@ from ..config.files import dotted
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..kinds.registry import resolve
-from ..runs.data_record import DataRecord, require_same_data
+from ..runs.data_record import DataRecord, data_changes, require_same_data
 from ..runs.folder import load_run_recipe
 from ..runs.lock import holds_anything
 from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
@@ -43,8 +43,20 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
         raise UserError(
             f"{folder} holds another training ({changed[0]}): choose another --output, or remove the folder"
         )
-    if not (folder / RESULTS).exists():
+    if (folder / RESULTS).exists():
+        require_unchanged(folder, recipe)
+    else:
         require_same_data(folder, recipe.data, CHANGED_DATA)
+
+
+def require_unchanged(folder: Path, recipe: Recipe) -> None:
+    """Refuses to present the results of a finished run as those of other data."""
+    changed = data_changes(folder, recipe.data)
+    if changed is not None:
+        raise UserError(
+            f"{folder} is finished, and {changed.settings} changed since then ({changed.details}): choose another"
+            f" --output to train on the new data; the results of the old are in {folder / RESULTS}"
+        )
 
 
 def differences(before: Recipe, now: Recipe, filled: Collection[str]) -> list[str]:

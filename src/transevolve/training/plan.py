@@ -15,6 +15,7 @@ from ..core.peak_memory import peak_memory
 from ..core.progress import clock
 from ..data import TextData, load_data
 from ..data.batching import Batches, RowStore
+from ..data.views import column_array
 from ..kinds.base import Kind
 from ..kinds.registry import decide, resolve
 from ..kinds.session import Session
@@ -73,7 +74,7 @@ def plan(recipe: Recipe) -> Plan:
         raise UserError("there are no training rows")
     set_seed(recipe.training.seed)
     device, options = default_device(), recipe.training
-    lengths = data.train["length"][:]
+    lengths = column_array(data.train, "length")
     tokens = options.batch_tokens or (None if options.batch_size else default_tokens(lengths))
     batches = Batches(lengths, rows=options.batch_size, tokens=tokens, seed=options.seed)
     with peak_memory(str(device)) as read:
@@ -81,14 +82,14 @@ def plan(recipe: Recipe) -> Plan:
         model.to(device)  # pyright: ignore[reportArgumentType]
         measured, rate = _measure(recipe, kind, data, model, batches)
         memory, _ = read()
-    padded = sum(len(batch) * max(lengths[row] for row in batch) for batch in batches.whole())
+    padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches.whole())
     steps = options.max_steps or math.ceil((options.epochs or 1) * len(batches))
     epochs = steps / len(batches) * (2 if options.refit else 1)
-    scored = 0 if data.validation is None else sum(data.validation["length"][:])
+    scored = 0 if data.validation is None else int(column_array(data.validation, "length").sum())
     validations = steps // options.eval_steps if options.eval_steps else math.ceil(epochs)
     return Plan(
         rows={split: facts.rows for split, facts in data.report.splits.items()},
-        tokens=sum(lengths),
+        tokens=int(lengths.sum()),
         padded=padded,
         steps_per_epoch=len(batches),
         steps=steps,
@@ -110,7 +111,7 @@ def _measure(recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel,
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     order = batches.whole()
-    largest = max(order, key=lambda batch: len(batch) * max(rows.lengths[row] for row in batch) ** 2)
+    largest = max(order, key=lambda batch: len(batch) * int(rows.lengths[batch].max()) ** 2)
     tokens, spent, measured = 0, 0.0, 0
     bf16 = recipe.training.precision == "bf16"
     model.train()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
 
@@ -18,10 +19,11 @@ from ..core.messages import say
 from ..data import TextData
 from ..data.batching import Batches, RowStore
 from ..data.options import Split
+from ..data.stored import Chained
 from ..kinds.base import Kind, Score
 from ..kinds.session import Session
 from ..kinds.start import give_weights
-from ..runs.data_record import DataRecord
+from ..runs.data_record import DataRecord, require_same_prepared
 from ..runs.folder import load_errors, load_model, publish_model
 from ..runs.metrics_file import MetricsFile
 from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
@@ -67,6 +69,7 @@ class Run:
         self.facts = machine_facts(device) | {"precision": self.training.precision}
         if self.data.train is None or not len(self.data.train):
             raise UserError("there are no training rows")
+        self.rows = RowStore(self.data.train)
         if self.data.validation is None:
             raise UserError("there are no validation rows to select a model by: set data.validation")
 
@@ -205,6 +208,8 @@ class Run:
             self.state,
             lambda: find_resumption(checkpoints, self.training, self.metric, better, self.validates),
         )
+        if resumed.checkpoint is not None:
+            require_same_prepared(self.folder, self.data)
         if resumed.finished is not None:
             return resumed.finished
         if resumed.checkpoint is None:
@@ -216,7 +221,7 @@ class Run:
             model,
             arguments,
             options=self.training,
-            train=RowStore(self.data.train),
+            train=self.rows,
             validation=self.data.validation,
             batches=batches,
             tokenizer=self.data.tokenizer,
@@ -253,7 +258,7 @@ class Run:
             found.append(EarlyStoppingCallback(self.training.patience))
         if self.state.is_main_process:
             if self.validates:
-                record = DataRecord.of(self.recipe.data, self.filled).as_json()
+                record = DataRecord.of(self.recipe.data, self.data, self.filled).as_json()
                 found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
             found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
             if self.training.tensorboard:
@@ -262,8 +267,7 @@ class Run:
 
     def batches(self, model: PreTrainedModel) -> Batches:
         options = self.training
-        assert self.data.train is not None
-        lengths = self.data.train["length"][:]
+        lengths = self.rows.lengths
         tokens = options.batch_tokens
         if tokens is None and options.batch_size is None:
             tokens = default_tokens(lengths)
@@ -303,7 +307,7 @@ def joined(data: TextData) -> TextData:
 
     originals = {**data.originals}
     if "train" in originals:
-        originals["train"] = [*originals["train"], *originals["validation"]]
+        originals["train"] = Chained(originals["train"], originals["validation"])
     assert data.train is not None
     assert data.validation is not None
     return replace(data, train=concatenate_datasets([data.train, data.validation]), originals=originals)
@@ -315,6 +319,7 @@ def require_finite(scores: dict[str, float], what: str) -> None:
             raise UserError(f"{what} has a {name} of {value}: it is of no use; lower the learning rate and train again")
 
 
-def default_tokens(lengths: list[int]) -> int:
+def default_tokens(lengths: Sequence[int] | np.ndarray) -> int:
     """A batch small enough that an epoch has a hundred steps, but of at least eight rows."""
-    return min(LARGEST_DEFAULT_BATCH, max(sum(lengths) // 100, 8 * max(lengths)))
+    found = np.asarray(lengths, dtype=np.int64)
+    return min(LARGEST_DEFAULT_BATCH, max(int(found.sum()) // 100, 8 * int(found.max())))

@@ -11,7 +11,9 @@ from ..core.errors import UserError
 from ..data import TextData
 from ..data.encoding import encode
 from ..data.options import SPLITS
+from ..data.stored import Chained
 from ..data.unlabelled import unlabelled_texts
+from ..data.views import column_array
 from ..kinds.base import Kind
 from ..kinds.classification import Classification, ClassPrediction
 from ..kinds.session import Session
@@ -35,7 +37,7 @@ def guessed_texts(kind: Kind, session: Session, recipe: Recipe, data: TextData) 
     data has too are left out.
     """
     assert data.train is not None
-    room = MOST * np.bincount(np.asarray(data.train["labels"][:]), minlength=len(data.labels))
+    room = MOST * np.bincount(column_array(data.train, "labels"), minlength=len(data.labels))
     texts, classes = [], []
     for window in _windows(recipe, data):
         for found in kind.predict(session, window, lambda index: f"{recipe.data.unlabelled}, a text"):
@@ -57,7 +59,7 @@ def with_guesses(data: TextData, texts: Sequence[str], classes: Sequence[int]) -
     assert data.train is not None
     encoded = encode(data.tokenizer, texts, data.report.max_length, lambda index: "an unlabelled text")
     train = concatenate_datasets([data.train, encoded.dataset(np.asarray(classes, dtype=np.int64))])
-    return replace(data, train=train, originals={**data.originals, "train": [*data.originals["train"], *texts]})
+    return replace(data, train=train, originals={**data.originals, "train": Chained(data.originals["train"], texts)})
 
 
 def _windows(recipe: Recipe, data: TextData) -> Iterator[list[str]]:

@@ -14,7 +14,6 @@ from ..data.detect import detected_task
 from ..kinds.registry import decide, resolve
 from ..kinds.start import settle_start
 from ..kinds.systems import unused
-from ..runs.data_record import data_changes
 from ..runs.lock import locked
 from ..runs.names import RESULTS
 from ..runs.results import Result, numbers, read_results
@@ -49,16 +48,15 @@ def train(recipe: Recipe, command: str) -> Result:
         finished = read_result(folder)
         if finished is not None:
             if state.is_main_process:
-                changed = data_changes(folder, recipe.data)
-                since = "" if changed is None else f" (note: {changed} changed since then)"
-                say(f"{folder} is finished already; these are its results{since}")
+                say(f"{folder} is finished already; these are its results")
             return finished
-        with state.main_process_first():
-            data = load_data(recipe.data, tokenizer=tokenizer)
+        data = load_data(recipe.data, tokenizer=tokenizer)
         kind.check(recipe, data)
         decided = decide(kind, recipe, data)
         if state.is_main_process:
-            say("\n".join([*data.report.lines(), *kind.notes(recipe, data), *baseline_lines(kind.baseline(data))]))
+            prepared = [] if data.folder is None else [f"prepared data: {data.folder}"]
+            notes = [*kind.notes(recipe, data), *baseline_lines(kind.baseline(data))]
+            say("\n".join([*data.report.lines(), *prepared, *notes]))
             if asked == "auto":
                 say(f"training in {recipe.training.precision}: {reason}")
             ignored = [key for key in unused(recipe.model) if key not in decided]

@@ -1,0 +1,43 @@
+"""`transevolve cache`: lists what is in the cache folder, with sizes, and clears it."""
+
+from dataclasses import dataclass, field
+
+from ..config.command_line import POSITIONAL
+from ..core.errors import UserError, nearest
+
+
+@dataclass(frozen=True)
+class Options:
+    """Prepared data and generated data. A training that uses them is not disturbed; the next one prepares them again.
+
+    Args:
+        names: What to list or clear, by the names that are listed; everything by default.
+        clear: Remove instead of listing.
+        folder: The cache folder; by default TRANSEVOLVE_CACHE, or transevolve in the user's cache folder.
+    """
+
+    names: list[str] = field(default_factory=list, metadata=POSITIONAL)
+    clear: bool = False
+    folder: str | None = None
+
+
+def run(options: Options) -> int:
+    from ..core.tables import show
+    from ..data.cache_folder import cache_folder
+    from ..data.cache_items import cache_items, clear, shown_size
+
+    root = cache_folder(options.folder)
+    found = cache_items(root)
+    known = [item.name for item in found]
+    for name in options.names:
+        if name not in known:
+            raise UserError(f"there is no {name!r} in {root}{nearest(name, known)}; `transevolve cache` lists what is")
+    chosen = [item for item in found if not options.names or item.name in options.names]
+    if options.clear:
+        freed = clear(root, chosen)
+        print(f"{shown_size(freed)} removed from {root}")
+        return 0
+    cells = [[item.name, item.what, shown_size(item.size), f"{item.written:%Y-%m-%d %H:%M}"] for item in chosen]
+    total = shown_size(sum(item.size for item in chosen))
+    show(f"{root}: {total}", ["name", "what", "size", "written"], cells)
+    return 0

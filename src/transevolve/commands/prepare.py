@@ -1,0 +1,27 @@
+"""`transevolve prepare`: reads, splits and tokenizes the data of a training, and stores them in the cache."""
+
+from dataclasses import dataclass
+
+from . import train
+
+
+@dataclass(frozen=True)
+class Options(train.Options):
+    """The options of `train`: with the same ones, training then starts without reading the files again."""
+
+
+def run(options: Options) -> int:
+    recipe = options.load()
+    from ..data import load_data
+    from ..data.cache_items import folder_size, shown_size
+    from ..data.detect import detected_task
+    from ..kinds.registry import resolve
+    from ..kinds.start import settle_start
+
+    recipe.data.task = detected_task(recipe.data)
+    kind = resolve(recipe)
+    data = load_data(recipe.data, tokenizer=settle_start(recipe))
+    print("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
+    if data.folder is not None:
+        print(f"prepared data: {data.folder}, {shown_size(folder_size(data.folder))}")
+    return 0

@@ -1,0 +1,42 @@
+"""The folder for what is generated, downloaded or prepared."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ..core.cache import default_cache
+from ..core.errors import UserError
+from ..core.files import disk_is_full
+from ..core.messages import say
+
+
+def cache_folder(named: str | None) -> Path:
+    """The folder that `data.cache` names, or the default."""
+    return Path(named) if named is not None else default_cache()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """One process at a time makes a file or folder of the cache. Yields whether another one had the lock first."""
+    lock, waited = FileLock(path.with_name(f"{path.name}.lock")), False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            say(f"waiting for another process that prepares the same data in {path}")
+            waited = True
+            lock.acquire()
+    except OSError as error:
+        if disk_is_full(error):
+            raise
+        raise UserError(
+            f"{path.parent}: cannot write the cache ({error.strerror or error}); name a folder with data.cache, or in"
+            " the environment with TRANSEVOLVE_CACHE"
+        ) from None
+    try:
+        yield waited
+    finally:
+        lock.release()

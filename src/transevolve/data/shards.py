@@ -1,0 +1,60 @@
+"""A split in several files, which are read as one table: `train-00000-of-00002.csv`, or a folder `train`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..core.errors import UserError
+from .tables import FIRST_OF_NEXT, Record, Table, open_table, table_format
+
+NUMBERED = re.compile(r"-\d+-of-\d+")
+
+
+def split_name(file: Path) -> str:
+    """What a file calls its split: its name up to the first dot, without the number of a shard."""
+    return NUMBERED.sub("", file.name.split(".")[0].lower())
+
+
+def is_shard(file: Path) -> bool:
+    return NUMBERED.search(file.name.split(".")[0]) is not None
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The file, or the files in the folder in the order of their names; hidden ones are left out."""
+    if not path.is_dir():
+        return [path]
+    return [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
+
+
+def shards(path: Path) -> list[Path]:
+    """The file, or the tables in the folder."""
+    found = [file for file in parts_of(path) if file == path or table_format(file) is not None]
+    if not found:
+        raise UserError(f"{path}: there is no table in this folder; put .csv, .tsv, .jsonl or .parquet files in it")
+    return found
+
+
+def open_tables(paths: Sequence[Path]) -> Table:
+    """One table of all files; each needs the columns of the first."""
+    first, *others = tables = [open_table(path) for path in paths]
+    if not others:
+        return first
+    for table in others:
+        missing = [name for name in first.columns if name not in table.columns]
+        if missing:
+            raise UserError(f"{table.file}: there is no column {missing[0]!r}, which {first.file} has; add it")
+        if table.unit != first.unit:
+            raise UserError(f"{table.file} and {first.file} are not of one kind: give all parts of a split the same")
+
+    def select(names: Sequence[str]) -> Iterator[Record]:
+        for part, table in enumerate(tables):
+            for number, values in table.select(names):
+                yield part * FIRST_OF_NEXT + number, values
+
+    return Table(called(paths), first.unit, first.columns, select, files=[table.file for table in tables])
+
+
+def called(files: Sequence[Path]) -> str:
+    """The first files by name."""
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return " and ".join(map(str, files[:3])) + more

@@ -1,0 +1,66 @@
+"""Rows of Arrow columns as numpy views on the same memory, without a Python object per token."""
+
+from bisect import bisect_right
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .stored import starts_of
+
+
+class Views:
+    """A column by row number: an array where rows are lists, a plain number or a list of them elsewhere.
+
+    Args:
+        column: The column.
+        rows: The numbers of its rows to use; all if there are none.
+    """
+
+    def __init__(self, column: pa.ChunkedArray, rows: np.ndarray | None = None):
+        self.chunks = [_parts(chunk) for chunk in column.chunks]
+        self.starts = starts_of(column.chunks).tolist()
+        self.rows, self.count = rows, len(column) if rows is None else len(rows)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, number: int) -> Any:
+        number = number if self.rows is None else int(self.rows[number])
+        chunk = bisect_right(self.starts, number) - 1
+        values, offsets = self.chunks[chunk]
+        place = number - self.starts[chunk]
+        return values[place].tolist() if offsets is None else values[offsets[place] : offsets[place + 1]]
+
+    def array(self) -> np.ndarray:
+        """All rows of a column of numbers, or of rows of equally many numbers."""
+        found = np.concatenate([values for values, _ in self.chunks]) if self.chunks else np.zeros(0, dtype=np.int64)
+        return found if self.rows is None else found[self.rows]
+
+
+def column_views(data: Any, name: str) -> Views:
+    """A column of a `datasets.Dataset`, also of one whose rows were selected."""
+    return Views(data.data.table[name], None if data._indices is None else data._indices.column(0).to_numpy())
+
+
+def column_array(data: Any, name: str) -> np.ndarray:
+    """A column of numbers, or of rows of equally many numbers, in 64 bits."""
+    found = column_views(data, name).array()
+    return found.astype(np.int64 if found.dtype.kind in "iu" else np.float64, copy=False)
+
+
+def joined_rows(data: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The token ids of some rows end to end, and where each row starts; there is at least one."""
+    ids = column_views(data, "input_ids")
+    parts = [ids[row] for row in rows.tolist()]
+    return np.concatenate(parts), np.cumsum([0, *map(len, parts)])
+
+
+def _parts(chunk: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """The values of a chunk, and where each row begins and ends in them if rows are lists of any length."""
+    kind = chunk.type
+    if pa.types.is_fixed_size_list(kind):
+        return chunk.flatten().to_numpy(zero_copy_only=False).reshape(len(chunk), kind.list_size), None
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return chunk.values.to_numpy(zero_copy_only=False), chunk.offsets.to_numpy(zero_copy_only=False)
+    return chunk.to_numpy(zero_copy_only=False), None
