@@ -20,7 +20,7 @@ from ..models.settings import SIZES, VARIANTS
 from ..models.start import start_as_bag
 
 MOST_TOKENS = 10_000_000
-"""Tokens of the labelled texts that a start is computed from: about half a minute of one core."""
+"""Tokens of the labelled texts that a start is computed from."""
 SHAPE = {"model.hidden_size", "model.num_attention_heads", "model.intermediate_size", "model.block_depth"}
 
 
