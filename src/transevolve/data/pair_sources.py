@@ -35,8 +35,8 @@ def pair_source(options: DataOptions) -> PairSource:
     elif options.hub is not None:
         found = _hub_source(options)
     else:
-        named = {"source": options.source_lang, "target": options.target_lang}
-        found = PairSource(languages={role: language for role, language in named.items() if language is not None})
+        languages = {"source": options.source_lang, "target": options.target_lang}
+        found = PairSource(languages={role: name for role, name in languages.items() if name is not None})
     for split, files in named.items():
         if files is not None:
             found.add_files(split, *files)  # pyright: ignore[reportArgumentType]
