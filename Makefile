@@ -24,7 +24,7 @@ demo: venv
 	@echo "open demo/explain.html and demo/report.html; the model is in $(DEMO)"
 
 test: venv
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Everything that takes minutes: the campaigns below, 10,000 malformed inputs of each kind (tests/hardening), other
 # people's implementations as oracles, sharded training on two processes, every export, pages in a browser, installation
@@ -42,7 +42,7 @@ campaign: venv
 	$(BIN)/python -m pytest -m slow tests/campaigns
 
 coverage: venv
-	$(BIN)/python -m pytest -n auto --cov=src --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov=src --cov-report=term:skip-covered --cov-fail-under=90
 
 lint: venv
 	$(BIN)/ruff check .

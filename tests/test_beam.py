@@ -227,6 +227,7 @@ TINY = {"size": "small", "vocab": 40, "batch": 2, "new_tokens": 4, "source_lengt
 BENCH = ["bench", "decode", *(f"--{name}={value}" for name, value in TINY.items())]
 
 
+@pytest.mark.slow
 def test_bench_decode_compares_systems_and_ways(tmp_path, capsys):
     command = [*BENCH, "--systems", "fullFF-1", "marian", "--repeats", "2", "--output", str(tmp_path)]
     assert main(command) == 0

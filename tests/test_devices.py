@@ -102,7 +102,7 @@ def test_heads_train_with_one_read(head, variant, low):
     assert gpu.reads == ["drift"]
 
 
-@pytest.mark.parametrize("low", [None, torch.bfloat16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("low", PRECISIONS[:2])
 @pytest.mark.parametrize("system", list(SYSTEMS))
 def test_systems_train_without_a_read(system, low):
     """FNet alone needs to know lengths, in each of its two layers."""

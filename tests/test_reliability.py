@@ -219,7 +219,9 @@ sys.stdout.flush()
 ENDS = {"returns": "", "fails": "raise ValueError('failed')", "is interrupted": "raise KeyboardInterrupt"}
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "end", ["fails", *(pytest.param(end, marks=pytest.mark.slow) for end in ENDS if end != "fails")]
+)
 def test_processes_decide_together_and_leave_together(tmp_path, end):
     """On every way out the process group is destroyed, before its threads could outlive the interpreter."""
     (tmp_path / "program.py").write_text(PROGRAM.format(end=ENDS[end]))
@@ -230,6 +232,7 @@ def test_processes_decide_together_and_leave_together(tmp_path, end):
     assert not [text for text in CARELESS if text in launched.stderr]
 
 
+@pytest.mark.slow
 def test_torchrun_that_is_terminated_saves_and_leaves(csv, tmp_path):
     run = tmp_path / "run"
     words = [*TORCHRUN, "-m", "transevolve", "train", *training_of(csv, run, *LONG, "--training.save_steps=100000")]

@@ -202,7 +202,7 @@ LINKS += [
 ]
 
 
-@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("name", [*LINKS[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in LINKS[2:])])
 def test_no_planted_link_is_followed_in_training(csv, run, tmp_path, name):
     precious = tmp_path / "precious"
     precious.mkdir()

@@ -217,13 +217,14 @@ def test_a_run_knows_its_data(tmp_path, monkeypatch, capsys):
 WITHOUT_DROPOUT = ["--model.dropout=0", "--model.embedding_dropout=0"]
 
 
-@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("parts", [3, pytest.param(2, marks=pytest.mark.slow)])
 def test_accumulation_changes_nothing(csv, tmp_path, parts):
     for name, more in (("whole", []), ("parts", [f"--training.accumulation={parts}"])):
         assert train(*training_of(csv, tmp_path / name, *WITHOUT_DROPOUT, *more)) == 0
     assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_memory_budget_finds_the_accumulation(tmp_path, capsys):
     long = write_csv(tmp_path / "long.csv", rows=40, words=300)
     assert train(*training_of(long, tmp_path / "run", "--training.max_steps=2", "--training.memory=12MB")) == 0

@@ -10,7 +10,7 @@ from support import KINDS, Case, make_case
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration, TransEvolveForSequenceClassification
 from transevolve.evolution.backends import BACKENDS
 
-EVERY = [pytest.param(name, marks=[] if name in ("once", "linear") else pytest.mark.slow) for name in BACKENDS]
+EVERY = [pytest.param(name, marks=[] if name == "once" else pytest.mark.slow) for name in BACKENDS]
 TINY = {"vocab_size": 40, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "block_depth": 2}
 
 
