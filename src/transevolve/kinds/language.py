@@ -26,7 +26,6 @@ from .session import Session
 if TYPE_CHECKING:
     from datasets import Dataset
 
-LOGITS = 2**25
 READING = ("task", "text", "max_length")
 
 
@@ -75,7 +74,7 @@ class LanguageKind(Kind):
         """The logits and labels of tokens that the model predicts."""
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> TokenScore:
-        session = replace(session, batch_tokens=min(session.batch_tokens, self.tokens_at_once(session)))
+        session = session.with_logits(self.predicted_share(session))
         sums, collate = np.zeros(3), self.scoring_collator(session)
         with session.inference():
             for _, batch in session.batches(RowStore(rows), collate):
@@ -90,6 +89,6 @@ class LanguageKind(Kind):
         metrics = {"loss": mean, "perplexity": math.exp(min(mean, 700)), "accuracy": right / max(tokens, 1)}
         return TokenScore({name: float(value) for name, value in metrics.items()}, len(rows), int(tokens))
 
-    def tokens_at_once(self, session: Session) -> int:
-        """A batch whose logits stay within 128 MB."""
-        return max(1, LOGITS // session.model.config.vocab_size)
+    def predicted_share(self, session: Session) -> float:
+        """The share of tokens that have logits."""
+        return 1.0

@@ -72,8 +72,8 @@ class Masked(LanguageKind):
     def predicted(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         return logits, labels[labels != -100]
 
-    def tokens_at_once(self, session: Session) -> int:
-        return round(super().tokens_at_once(session) / max(session.recipe.training.mask_share, 0.01))
+    def predicted_share(self, session: Session) -> float:
+        return max(session.recipe.training.mask_share, 0.01)
 
     def predict(self, session: Session, texts: Sequence[str], where: Where, **options: Any) -> list[FilledMasks]:
         rows, tokenizer = session.encode(texts, where).rows(), session.tokenizer

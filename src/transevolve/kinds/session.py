@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ..config.recipe import Recipe
 from ..data.batching import Batches, Collator, RowStore
 from ..data.encoding import Encoded, encode
+
+LOGITS = 2**25
 
 
 @dataclass
@@ -39,6 +41,11 @@ class Session:
     @property
     def max_length(self) -> int:
         return min(self.tokenizer.model_max_length, self.model.config.max_position_embeddings)
+
+    def with_logits(self, share: float = 1.0) -> "Session":
+        """The same with smaller batches where needed: their logits, of a share of the tokens, stay within 128 MB."""
+        most = max(1, round(LOGITS // self.model.config.vocab_size / share))
+        return replace(self, batch_tokens=min(self.batch_tokens, most))
 
     @property
     def pad(self) -> int:

@@ -254,7 +254,7 @@ def translate_ids(
 
 def token_loss(session: Session, rows: RowStore, collate: Collator) -> float:
     """Cross entropy per target token, without smoothing."""
-    sums = np.zeros(2)
+    session, sums = session.with_logits(), np.zeros(2)
     with session.inference():
         for _, batch in session.batches(rows, collate):
             labels = batch.pop("labels")
