@@ -40,7 +40,7 @@ def torchrun(*words: str) -> subprocess.CompletedProcess:
 
 
 def test_sharded_over_two_processes_trains_as_one(csv, tmp_path, capsys):
-    same = ["--model.dropout=0", "--training.epochs=2"]
+    same = ["--model.dropout=0", "--model.embedding_dropout=0", "--training.epochs=2"]
     assert train(*training_of(csv, tmp_path / "one", *same)) == 0
     done = launched(csv, tmp_path / "sharded", *same, "--training.fsdp=true")
     assert done.returncode == 0, done.stderr
@@ -87,7 +87,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_processes_split_batches_as_the_first_one_measured(csv, tmp_path):
-    same = ["--model.dropout=0", "--training.epochs=1"]
+    same = ["--model.dropout=0", "--model.embedding_dropout=0", "--training.epochs=1"]
     assert train(*training_of(csv, tmp_path / "one", *same, "--training.accumulation=3")) == 0
     (tmp_path / "program.py").write_text(MEASURED)
     done = torchrun(str(tmp_path / "program.py"), "train", *training_of(csv, tmp_path / "two", *same, *MEMORY))
@@ -110,7 +110,7 @@ ZERO = """{"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}, "grad
 def test_deepspeed_on_two_processes_trains_as_one(csv, tmp_path, monkeypatch):
     monkeypatch.setenv("DS_ACCELERATOR", "cpu")
     (tmp_path / "zero2.json").write_text(ZERO)
-    same = ["--model.dropout=0", "--training.epochs=2", "--training.save_steps=3"]
+    same = ["--model.dropout=0", "--model.embedding_dropout=0", "--training.epochs=2", "--training.save_steps=3"]
     assert train(*training_of(csv, tmp_path / "one", *same)) == 0
     sharded = tmp_path / "sharded"
     zero = [*same, f"--training.deepspeed={tmp_path / 'zero2.json'}"]
