@@ -13,6 +13,11 @@ from .entry import Unusable, read_entry
 from .prepared import FOLDER
 
 LOCK = ".lock"
+KEPT = {
+    "listops": "generated expressions",
+    "start": "word vectors and class weights that classifiers start from",
+    "unlabelled": "tokens of texts without labels",
+}
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ def _what(path: Path) -> str:
     if TEMPORARY.fullmatch(path.name):
         return "a preparation that runs, or was killed"
     if path.parent.name != FOLDER:
-        return "generated data" if path.suffix == ".npz" else "other data"
+        return KEPT.get(path.name.partition("-")[0], "other data")
     try:
         entry = read_entry(path)
     except Unusable as error:

@@ -1,15 +1,19 @@
-"""Texts without labels: streamed from files as often as they are needed, never held."""
+"""Texts without labels: streamed from files, tokenized once, never held."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
-from .encoding import BATCH, encode
+from ..core.progress import Bar
+from .contents import contents_of
+from .encoding import BATCH, Encoded, encode
+from .entry import tokenizer_digest
+from .kept import kept_ids, key_of_parts
 from .stream import iter_texts
 from .tables import open_table, table_format
 
@@ -53,15 +57,23 @@ def vocabulary_texts(path: str | Path, column: str | list[str] | None = None) ->
             return
 
 
-@dataclass(frozen=True)
-class Unlabelled:
-    """The token ids of every text, whole; may be iterated over again."""
+def unlabelled_key(path: str, column: str | list[str] | None) -> str:
+    """Of the contents of the files, in order, and of the column that is read."""
+    files = (f"{table_format(file)} {contents_of(file).sha256}" for file in text_files(path))
+    return key_of_parts(f"column {column}", *files)
 
-    path: str
-    tokenizer: PreTrainedTokenizerFast
-    column: str | None = None
 
-    def __iter__(self) -> Iterator[np.ndarray]:
-        texts = unlabelled_texts(self.path, self.column)
-        while batch := list(islice(texts, BATCH)):
-            yield from encode(self.tokenizer, batch, None, lambda index: f"{self.path}, a text").rows()
+def unlabelled_ids(
+    path: str, tokenizer: PreTrainedTokenizerFast, column: str | list[str] | None, cache: Path
+) -> Iterable[np.ndarray]:
+    """The token ids of every text, whole: tokenized once, then read from the cache, as often as needed."""
+
+    def encoded() -> Iterator[Encoded]:
+        texts = unlabelled_texts(path, column)
+        with Bar(f"tokenizing {path}", None, "texts") as bar:
+            while batch := list(islice(texts, BATCH)):
+                yield encode(tokenizer, batch, None, lambda index: f"{path}, a text")
+                bar.update(len(batch))
+
+    key = key_of_parts(unlabelled_key(path, column), tokenizer_digest(tokenizer), tokenizers.__version__)
+    return kept_ids(cache / f"unlabelled-{key}.arrow", encoded)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import scipy
 from transformers import PreTrainedModel
 
 from ..config.learning import PLAIN, bag_defaults, small_range
@@ -11,8 +12,11 @@ from ..core.errors import UserError
 from ..core.messages import say
 from ..data import TextData
 from ..data.bag_start import BagStart, bag_start
+from ..data.cache_folder import cache_folder
 from ..data.encoding import joined_ids
-from ..data.unlabelled import Unlabelled
+from ..data.entry import tokenizer_digest
+from ..data.kept import kept_arrays, key_of_parts
+from ..data.unlabelled import unlabelled_ids, unlabelled_key
 from ..data.vector_files import read_vectors, tokenizer_words, vector_width
 from ..data.vectors import unit_rows
 from ..data.views import column_array, joined_rows
@@ -21,6 +25,7 @@ from ..models.start import start_as_bag
 
 MOST_TOKENS = 10_000_000
 """Tokens of the labelled texts that a start is computed from."""
+START_VERSION = "1"
 SHAPE = {"model.hidden_size", "model.num_attention_heads", "model.intermediate_size", "model.block_depth"}
 
 
@@ -72,24 +77,34 @@ def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, mem
         say(f"word vectors and class weights start from {len(drawn):,} of {len(lengths):,} training rows")
         ids, offsets = joined_rows(data.train, drawn)
         membership = None if membership is None else membership[drawn]
-    unlabelled = recipe.data.unlabelled
-    column = recipe.data.text if isinstance(recipe.data.text, str) else None
-    texts = Unlabelled(unlabelled, data.tokenizer, column) if unlabelled is not None else ()
-    if unlabelled is not None:
-        say(f"counting words of {unlabelled}")
-    found = bag_start(
-        ids,
-        offsets,
-        membership,
-        vocab_size=len(data.tokenizer),
-        width=model.config.hidden_size,
-        special=data.tokenizer.all_special_ids,
-        unlabelled=texts,
-        seed=seed,
-    )
+    found = _kept_start(model.config.hidden_size, recipe, data, ids, offsets, membership)
     if recipe.model.vectors is not None:
         found = _with_file(found, recipe.model.vectors, data)
     start_as_bag(model, found.vectors, found.classes, found.log_idf, found.seen)
+
+
+def _kept_start(
+    width: int, recipe: Recipe, data: TextData, ids: np.ndarray, offsets: np.ndarray, membership: np.ndarray | None
+) -> BagStart:
+    """From the cache if it was computed before from the same tokens, labels and settings."""
+    unlabelled, column, cache = recipe.data.unlabelled, recipe.data.text, cache_folder(recipe.data.cache)
+    settings = {
+        "vocab_size": len(data.tokenizer),
+        "width": width,
+        "special": sorted(data.tokenizer.all_special_ids),
+        "seed": recipe.training.seed,
+    }
+
+    def compute() -> dict[str, np.ndarray]:
+        texts = () if unlabelled is None else unlabelled_ids(unlabelled, data.tokenizer, column, cache)
+        if unlabelled is not None:
+            say(f"counting words of {unlabelled}")
+        return vars(bag_start(ids, offsets, membership, **settings, unlabelled=texts))
+
+    labels = "no classes" if membership is None else membership
+    texts = "" if unlabelled is None else unlabelled_key(unlabelled, column) + tokenizer_digest(data.tokenizer)
+    key = key_of_parts(START_VERSION, np.__version__, scipy.__version__, str(settings), texts, ids, offsets, labels)
+    return BagStart(**kept_arrays(cache / f"start-{key}.npz", compute))
 
 
 def rows_within(lengths: np.ndarray, tokens: int, seed: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from ..data.long_texts import labels_and_owners
 from ..data.options import SPLITS
 from ..data.stored import Chained, chosen
 
-MOST_CHARACTERS = 200_000_000
+MOST_CHARACTERS = 100_000_000
 MOST_WORDS = 200_000
 MOST_WORK = 4e10
 """Multiplications that the iterations of a logistic regression may take: about a minute of one core."""
