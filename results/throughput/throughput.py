@@ -1,8 +1,9 @@
-"""Training on AG News end to end: `transevolve train`, its bare loop, and what one would write with Hugging Face.
+"""Training end to end: `transevolve train`, its bare loop, and what one would write with Hugging Face.
 
-    python results/throughput/throughput.py --data ag_news --steps 60
+    python results/throughput/throughput.py --data ag_news
+    python results/throughput/throughput.py --task multi30k --data multi30k
 
-Same tokenizer, batches, width, depth, dropout and optimizer for all. Each is measured in steady state, in turns.
+AG News: BERT under `Trainer`. Multi30k: Marian under `Seq2SeqTrainer`. Same tokenizer, batches, width, depth, dropout and optimizer for all. Each is measured in steady state, in turns.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -18,17 +20,28 @@ from transevolve.core.environment import tune_environment
 tune_environment()
 
 import torch  # noqa: E402
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments  # noqa: E402
+from transformers import (  # noqa: E402
+    BertConfig,
+    BertForSequenceClassification,
+    PreTrainedModel,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
 
 from transevolve.cli import main as transevolve  # noqa: E402
 from transevolve.config.files import load_recipe  # noqa: E402
 from transevolve.core.machine import describe_machine  # noqa: E402
 from transevolve.data import load_data  # noqa: E402
-from transevolve.data.batching import Batches, Collator, RowStore  # noqa: E402
+from transevolve.data.batching import Batches, RowStore  # noqa: E402
 from transevolve.kinds.registry import resolve  # noqa: E402
+from transevolve.kinds.session import Session  # noqa: E402
 from transevolve.training.optimizer import build_optimizer, build_schedule  # noqa: E402
 
 WARMUP = 5
+THEIRS = "Hugging Face Trainer"
 
 
 def tokens_of(batch: dict) -> int:
@@ -59,14 +72,19 @@ def bare_loop(recipe, data, batches: list[dict], low: bool) -> float:
 
 
 def trained(arguments: list[str], steps: int, low: bool) -> float:
-    """`transevolve train`, by its own metrics: the median over its lines after the first."""
+    """`transevolve train`, by its own metrics after the first line."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         limits = [f"--training.max_steps={steps}", f"--training.eval_steps={steps}", f"--training.save_steps={steps}"]
-        precision = f"--training.precision={'bf16' if low else 'fp32'}"
-        assert transevolve(["train", *arguments, *limits, precision, "--training.log_steps=5", f"--output={run}"]) == 0
+        limits += [f"--training.precision={'bf16' if low else 'fp32'}", f"--training.log_steps={WARMUP}"]
+        assert transevolve(["train", *arguments, *limits, f"--output={run}"]) == 0
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-        return median([row["tokens_per_second"] for row in rows if "tokens_per_second" in row][1:])
+        first, *lines = [row for row in rows if "tokens_per_second" in row]
+        seen, seconds = first["tokens"], 0.0
+        for line in lines:
+            seconds += (line["tokens"] - seen) / line["tokens_per_second"]
+            seen = line["tokens"]
+        return (seen - first["tokens"]) / seconds
 
 
 class Clock(TrainerCallback):
@@ -80,24 +98,32 @@ class Clock(TrainerCallback):
         self.times.append(time.perf_counter())
 
 
-def hugging_face(recipe, batches: list[dict], vocabulary: int, low: bool) -> float:
-    """BERT of the same width and depth under the Trainer, on the same batches."""
+def bert(recipe, data) -> PreTrainedModel:
+    """Of the same width and depth."""
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=vocabulary,
-        hidden_size=256,
-        num_hidden_layers=6,
-        num_attention_heads=8,
-        intermediate_size=1024,
-        num_labels=4,
-    )
+    sizes = {"hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 1024}
+    return BertForSequenceClassification(BertConfig(vocab_size=len(data.tokenizer), num_labels=4, **sizes))
+
+
+def marian(recipe, data) -> PreTrainedModel:
+    """Of the same width and depth, with the same dropout and label smoothing."""
+    torch.manual_seed(0)
+    model = replace(recipe.model, system="marian", variant=None)
+    theirs = replace(recipe, model=model)
+    return resolve(theirs).build(theirs, data)
+
+
+def hugging_face(recipe, model: PreTrainedModel, batches: list[dict], low: bool) -> float:
+    """A model under the Trainer, on the same batches."""
+    translates = model.config.is_encoder_decoder
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(
+        arguments = (Seq2SeqTrainingArguments if translates else TrainingArguments)(
             output_dir=folder,
             max_steps=len(batches),
             per_device_train_batch_size=1,
             learning_rate=recipe.training.learning_rate,
+            label_smoothing_factor=recipe.model.label_smoothing or 0.0,
             bf16=low,
             use_cpu=True,
             report_to=[],
@@ -107,8 +133,8 @@ def hugging_face(recipe, batches: list[dict], vocabulary: int, low: bool) -> flo
             dataloader_pin_memory=False,
             disable_tqdm=True,
         )
-        Trainer(
-            BertForSequenceClassification(config),
+        (Seq2SeqTrainer if translates else Trainer)(
+            model,
             arguments,
             train_dataset=batches,  # pyright: ignore[reportArgumentType]
             data_collator=lambda rows: rows[0],
@@ -118,40 +144,44 @@ def hugging_face(recipe, batches: list[dict], vocabulary: int, low: bool) -> flo
     return rate(batches, seconds)
 
 
+TASKS = {"ag_news": ("cpu/agnews", bert), "multi30k": ("cpu/multi30k-en-de", marian)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True, help="folder of AG News: train and test files of text and label")
+    parser.add_argument("--task", choices=list(TASKS), default="ag_news")
+    parser.add_argument("--data", required=True, help="folder of the data set")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rows", type=int, default=8000, help="training rows to read")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
     low = options.precision == "bf16"
-    arguments = ["cpu/agnews", f"--data.path={options.data}", f"--data.train_rows={options.rows}"]
-    overrides = {"data": {"path": options.data, "train_rows": options.rows}}
-    recipe = load_recipe("cpu/agnews", overrides)
-    resolve(recipe)
+    name, theirs = TASKS[options.task]
+    arguments = [name, f"--data.path={options.data}", f"--data.train_rows={options.rows}"]
+    recipe = load_recipe(name, {"data": {"path": options.data, "train_rows": options.rows}})
+    kind = resolve(recipe)
     data = load_data(recipe.data)
     rows = data.train
     order = Batches(rows["length"][:], rows=None, tokens=recipe.training.batch_tokens, seed=recipe.training.seed)
-    store, collate = RowStore(rows), Collator(data.tokenizer.pad_token_id)
+    ours = kind.build(recipe, data)
+    store, collate = RowStore(rows), kind.collator(Session(ours, data.tokenizer, recipe, torch.device("cpu"), 4096))
     batches = [collate([store[i] for i in numbers]) for numbers, _ in zip(order, range(options.steps), strict=False)]
     ways = {
         "bare loop": lambda: bare_loop(recipe, data, batches, low),
         "transevolve train": lambda: trained(arguments, options.steps, low),
-        "Hugging Face Trainer, BERT": lambda: hugging_face(recipe, batches, len(data.tokenizer), low),
+        THEIRS: lambda: hugging_face(recipe, theirs(recipe, data), batches, low),
     }
     found = {name: [] for name in ways}
     for _ in range(options.rounds):
         for name, measure in ways.items():
             found[name].append(measure())
             print(f"{name}: {found[name][-1]:,.0f} tokens/s", file=sys.stderr)
-    print(f"# AG News, tokens per second in training, {options.precision}\n")
+    print(f"# {options.task}, tokens per second in training, {options.precision}\n")
     print("".join(f"- {key}: `{value}`\n" for key, value in describe_machine().items()))
     print("| | tokens/s | relative to the Hugging Face Trainer |\n|---|---|---|")
-    theirs = median(found["Hugging Face Trainer, BERT"])
     for name, rates in found.items():
-        print(f"| {name} | {median(rates):,.0f} | {median(rates) / theirs:.2f} |")
+        print(f"| {name} | {median(rates):,.0f} | {median(rates) / median(found[THEIRS]):.2f} |")
 
 
 if __name__ == "__main__":
