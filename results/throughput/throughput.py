@@ -3,7 +3,8 @@
     python results/throughput/throughput.py --data ag_news
     python results/throughput/throughput.py --task multi30k --data multi30k
 
-AG News: BERT under `Trainer`. Multi30k: Marian under `Seq2SeqTrainer`. Same tokenizer, batches, width, depth, dropout and optimizer for all. Each is measured in steady state, in turns.
+AG News: BERT under `Trainer`. Multi30k: Marian under `Seq2SeqTrainer`. Same tokenizer, batches, width, depth, dropout
+and optimizer for all. Each is measured in steady state, in turns.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import json
 import sys
 import tempfile
 import time
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -158,8 +160,9 @@ def main() -> None:
     options = parser.parse_args()
     low = options.precision == "bf16"
     name, theirs = TASKS[options.task]
-    arguments = [name, f"--data.path={options.data}", f"--data.train_rows={options.rows}"]
-    recipe = load_recipe(name, {"data": {"path": options.data, "train_rows": options.rows}})
+    sizes = {"path": options.data, "train_rows": options.rows, "validation_rows": 100, "test_rows": 100}
+    arguments = [name, *(f"--data.{key}={value}" for key, value in sizes.items())]
+    recipe = load_recipe(name, {"data": sizes})
     kind = resolve(recipe)
     data = load_data(recipe.data)
     rows = data.train
@@ -175,7 +178,8 @@ def main() -> None:
     found = {name: [] for name in ways}
     for _ in range(options.rounds):
         for name, measure in ways.items():
-            found[name].append(measure())
+            with redirect_stdout(sys.stderr):
+                found[name].append(measure())
             print(f"{name}: {found[name][-1]:,.0f} tokens/s", file=sys.stderr)
     print(f"# {options.task}, tokens per second in training, {options.precision}\n")
     print("".join(f"- {key}: `{value}`\n" for key, value in describe_machine().items()))
