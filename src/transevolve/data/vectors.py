@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse import coo_matrix, csr_matrix, vstack
 from scipy.sparse.linalg import svds
 
 Sparse = Any  # SciPy has no types for its sparse matrices
 WINDOW = 10
 CHUNK_TOKENS = 2**19
+BLOCK_ROWS = 1024
 MOST_PAIRS = 30_000_000
 CONTEXT_POWER = 0.75
 SINGULAR_POWER = 0.5
@@ -111,12 +112,15 @@ def positive_pmi(pairs: Sparse, context_power: float = CONTEXT_POWER) -> Sparse:
     """The positive part of the pointwise mutual information, contexts smoothed by a power of their counts."""
     rows = np.asarray(pairs.sum(axis=1), dtype=np.float64).ravel()
     contexts = np.asarray(pairs.sum(axis=0), dtype=np.float64).ravel() ** context_power
-    entries = pairs.tocoo()
-    joint = entries.data.astype(np.float64) * contexts.sum()
-    information = np.log(joint / (rows[entries.row] * contexts[entries.col]))
-    kept = information > 0
-    content = (information[kept].astype(np.float32), (entries.row[kept], entries.col[kept]))
-    return coo_matrix(content, shape=pairs.shape).tocsr()
+    total, blocks = contexts.sum(), []
+    for first in range(0, len(rows), BLOCK_ROWS):
+        entries = pairs[first : first + BLOCK_ROWS].tocoo()
+        joint = entries.data.astype(np.float64) * total
+        information = np.log(joint / (rows[first + entries.row] * contexts[entries.col]))
+        kept = information > 0
+        content = (information[kept].astype(np.float32), (entries.row[kept], entries.col[kept]))
+        blocks.append(coo_matrix(content, shape=entries.shape).tocsr())
+    return vstack(blocks, format="csr")
 
 
 def singular_vectors(matrix: Sparse, width: int, power: float = SINGULAR_POWER, seed: int = 0) -> np.ndarray:
