@@ -143,6 +143,12 @@ def test_long_texts_are_shown_in_part(run, tmp_path):
     assert len(page_data(content)["tokens"]) == 10
 
 
+def test_tokens_that_training_never_saw_are_named(run, tmp_path):
+    assert main(["explain", str(run), "the film w was w new", "--output", str(tmp_path / "page.html")]) == 0
+    content = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Not in any training text, so that the model leaves it out: “w”." in content
+
+
 def test_error_measures_distance_from_recomputed_attention(run, tmp_path, capsys):
     texts = tmp_path / "texts.txt"
     texts.write_text("the film was good\n\nthe film was bad and new\n", encoding="utf-8")

@@ -34,6 +34,10 @@ def _notes(seen: Observation, shown: int, approximate: bool) -> list[str]:
         notes.append(f"The model read all {len(seen.tokens)} tokens; pictures show the first {shown}.")
     if seen.truncated:
         notes.append(f"The text was longer than the model reads; it was cut at {len(seen.tokens)} tokens.")
+    unseen = np.flatnonzero((seen.attention == 0).all((0, 1, 2)))
+    if len(unseen):
+        words = ", ".join(f"“{token}”" for token in dict.fromkeys(seen.tokens[i] for i in unseen))
+        notes.append(f"Not in any training text, so that the model leaves it out: {words}.")
     if approximate:
         notes.append("This model approximates attention by random features; this page shows the approximation.")
     return notes
