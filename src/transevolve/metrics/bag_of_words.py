@@ -21,12 +21,7 @@ MOST_CHARACTERS = 100_000_000
 MOST_WORDS = 200_000
 MOST_WORK = 4e10
 """Multiplications that the iterations of a logistic regression may take: about a minute of one core."""
-
-
-ADVICE = (
-    "the bag of words is ahead: use it, or give more text with --data.unlabelled, more rows, or a pretrained start with"
-    " --model.start"
-)
+ADVICE = "the bag of words is ahead: use it, or give more text with --data.unlabelled, or more rows"
 
 
 @dataclass(frozen=True)
