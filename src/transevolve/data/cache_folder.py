@@ -11,6 +11,8 @@ from ..core.errors import UserError
 from ..core.files import disk_is_full
 from ..core.messages import say
 
+KEY_LENGTH = 24
+
 
 def cache_folder(named: str | None) -> Path:
     """The folder that `data.cache` names, or the default."""

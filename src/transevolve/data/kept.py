@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from ..core.files import atomic_file
 from ..core.messages import say
-from .cache_folder import locked
+from .cache_folder import KEY_LENGTH, locked
 from .encoding import Encoded
 
 Found = TypeVar("Found")
-KEY_LENGTH = 24
 IDS = pa.schema([("ids", pa.large_list(pa.int32()))])
 SECONDS_WORTH_KEEPING = 2.0
 SUM_BYTES = hashlib.sha256().digest_size

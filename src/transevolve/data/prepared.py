@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.files import clear_when_full, remove, staging_folder
 from ..core.messages import say
-from .cache_folder import cache_folder, locked
+from .cache_folder import KEY_LENGTH, cache_folder, locked
 from .contents import contents_of
 from .data import TextData
 from .entry import Entry, Unusable, check_files, open_entry, read_entry, tokenizer_digest, write_entry
@@ -28,7 +28,6 @@ from .stored import workspace
 from .tables import table_format
 
 FOLDER = "prepared"
-KEY_LENGTH = 24
 
 
 def prepared(
