@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import normalizers
 from transformers import AutoTokenizer, BertTokenizer, DataCollatorWithPadding
 
 from transevolve import TransEvolveConfig
@@ -19,6 +21,7 @@ from transevolve.data.tokenizers import (
     FIRST_BYTE,
     byte_tokenizer,
     listops_tokenizer,
+    normalized_counts,
     train_characters,
     train_subwords,
     train_wordpiece,
@@ -152,6 +155,13 @@ def test_learned_word_pieces_are_the_same_every_time():
 def test_learned_word_pieces_are_the_same_for_any_texts(texts):
     first = train_wordpiece(texts, 60, 64).get_vocab()
     assert all(train_wordpiece(texts, 60, 64).get_vocab() == first for _ in range(3))
+
+
+@given(st.lists(st.text(), max_size=5))
+def test_characters_counted_before_normalizing_are_those_of_normalized_texts(texts):
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    expected = Counter("".join(normalizer.normalize_str(text) for text in texts))
+    assert normalized_counts(Counter("".join(texts)), normalizer) == expected
 
 
 def test_learned_word_pieces_know_their_training_texts():

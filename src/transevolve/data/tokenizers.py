@@ -6,7 +6,7 @@ Padding is id 0 everywhere, and a special token spelled out in a text, such as "
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -77,9 +77,7 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
     so they are chosen here and passed to it in a fixed order.
     """
     normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
-    counts: Counter[str] = Counter()
-    for text in _tracked("counting letters", texts):
-        counts.update(normalizer.normalize_str(text))
+    counts = normalized_counts(_character_counts("counting letters", texts), normalizer)
     letters = sorted(letter for letter in counts if not letter.isspace())
     letters = sorted(sorted(letters, key=lambda letter: -counts[letter])[: vocab_size // 4])
     inner = [
@@ -97,6 +95,15 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
     )
     learner.train_from_iterator(_tracked("learning word pieces", texts), trainer)
     return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length, LONGEST_WORD)
+
+
+def normalized_counts(counts: Mapping[str, int], normalizer: normalizers.Normalizer) -> Counter[str]:
+    """Counts of the characters of normalized texts from those of the texts: BERT normalizes each on its own."""
+    found: Counter[str] = Counter()
+    for character, count in counts.items():
+        for letter in normalizer.normalize_str(character):
+            found[letter] += count
+    return found
 
 
 def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
@@ -151,9 +158,7 @@ def _settled_unigram(trained: Tokenizer) -> models.Unigram:
 
 def train_characters(texts: Sequence[str], vocab_size: int | None, max_length: int) -> PreTrainedTokenizerFast:
     """[CLS] and one token per character, as written; the most frequent ones if `vocab_size` limits them."""
-    counts: Counter[str] = Counter()
-    for text in _tracked("counting characters", texts):
-        counts.update(text)
+    counts = _character_counts("counting characters", texts)
     special = [PAD, UNK, CLS]
     limit = None if vocab_size is None else max(vocab_size - len(special), 0)
     letters = sorted(sorted(sorted(counts), key=lambda letter: -counts[letter])[:limit])
@@ -188,6 +193,13 @@ def listops_tokenizer(max_length: int, brackets: str = "keep") -> PreTrainedToke
     if brackets == "drop":
         tokenizer.normalizer = normalizers.Sequence([normalizers.Replace("[", ""), normalizers.Replace("]", "")])
     return _wrapped(tokenizer, max_length)
+
+
+def _character_counts(title: str, texts: Sequence[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for text in _tracked(title, texts):
+        counts.update(text)
+    return counts
 
 
 def _tracked(title: str, texts: Sequence[str]) -> Iterator[str]:
