@@ -27,8 +27,12 @@ def small_range(hidden_size: int) -> float:
 
 
 def default_width(rows: int, classes: int) -> int:
-    """128 up to 20,000 rows, then 256; wider where every class needs a dimension."""
-    width = 128 if rows < FEW else 256
+    """128 up to 200,000 rows, then 256; wider where every class needs a dimension.
+
+    Validation on AG News with 69,200 rows, after one epoch: 128 with two depths 91.66, 256 with four 91.69 and 2.4
+    times the time.
+    """
+    width = 128 if rows < MANY else 256
     while width < 4 * classes and width < 1024:
         width *= 2
     return width
@@ -37,7 +41,7 @@ def default_width(rows: int, classes: int) -> int:
 def bag_defaults(rows: int, classes: int, blocks: int = 1) -> dict[str, Any]:
     """A text classifier that starts as a bag of words; `blocks` is the number of blocks of its variant."""
     few = rows < FEW
-    width, depth = default_width(rows, classes), 2 if few else 4 if rows < MANY else 6
+    width, depth = default_width(rows, classes), 2 if rows < MANY else 6
     return {
         "model.hidden_size": width,
         "model.num_attention_heads": width // 32,
@@ -59,5 +63,5 @@ def bag_defaults(rows: int, classes: int, blocks: int = 1) -> dict[str, Any]:
         "training.batch_size": 32 if few else 64,
         "training.epochs": 5.0 if few else 3.0,
         # Trained on all rows instead of 9 in 10: 82.8 to 83.7.
-        "training.refit": few,
+        "training.refit": rows < MANY,
     }
