@@ -1,5 +1,6 @@
 """What is shipped installs and works: the wheel, the sdist, and an import that stays light."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -84,3 +85,24 @@ def test_a_prediction_reads_no_library_for_corpora(tmp_path):
     asked = f"from transevolve.cli import main; main(['predict', {str(tmp_path / 'run')!r}, 'a lovely film'])"
     listing = f"import sys; {asked}; print([name for name in {CORPORA} if name in sys.modules])"
     assert run(sys.executable, "-c", listing).splitlines()[-1] == "[]"
+
+
+def private_names(file: Path) -> set[str]:
+    """Private names of other modules that a file imports or reads."""
+    tree = ast.parse(file.read_text())
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+            found |= {part for name in modules for part in name.split(".") if part.startswith("_")}
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            inherited = isinstance(node.value, ast.Call) or ast.unparse(node.value) in ("self", "cls")
+            found |= set() if inherited else {node.attr}
+    return {name for name in found - own if not name.endswith("__")}
+
+
+def test_private_names_of_libraries_are_read_in_one_file():
+    package = ROOT / "src" / "transevolve"
+    reading = {str(file.relative_to(package)): private_names(file) for file in package.rglob("*.py")}
+    assert {file for file, names in reading.items() if names} == {"core/private.py"}

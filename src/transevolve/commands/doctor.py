@@ -14,9 +14,9 @@ from packaging.requirements import Requirement
 
 from ..core.environment import allocator, openmp
 from ..core.machine import available_memory, commit, cpu_flags, device_name
+from ..core.private import cpu_multiplies_bfloat16
 from ..core.tables import show
 from ..evolution.backends import AutoBackend
-from ..evolution.backends.products import cpu_multiplies_bfloat16
 from ..models.config import TransEvolveConfig
 
 LENGTHS = [16 * 2**i for i in range(13)]

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from ..core.json_files import read_json
+from ..core.private import dataset_fingerprint
 from .data import DataReport, PairFacts, SplitFacts, TextData
 from .options import SPLITS, Split
 from .stored import TEXT, Column, mapped_table
@@ -76,7 +77,8 @@ def write_entry(folder: Path, data: TextData, content: Mapping[str, Any], names:
         if rows is not None:
             facts = data.report.splits[split]
             _store(rows, data.texts(split), folder / f"{split}.arrow")
-            splits[split] = Stored(rows.column_names, rows._fingerprint, len(rows), type(facts).__name__, asdict(facts))
+            kind, fingerprint = type(facts).__name__, dataset_fingerprint(rows)
+            splits[split] = Stored(rows.column_names, fingerprint, len(rows), kind, asdict(facts))
     for path in folder.glob("[0-9]*.arrow"):
         path.unlink()
     data.tokenizer.save_pretrained(str(folder / TOKENIZER))

@@ -8,6 +8,7 @@ from typing import Any
 import datasets
 
 from ..core.errors import UserError
+from ..core.private import dataset_fingerprint
 from .options import SPLITS, DataOptions, Split
 from .sources import Source
 from .tables import Record, Table
@@ -48,7 +49,7 @@ def hub_fingerprints(tables: Mapping[Split, Table]) -> dict[str, str]:
 
 
 def _table(name: str, data: datasets.Dataset) -> Table:
-    return Table(name, "row", list(data.column_names), partial(_records, data), data._fingerprint)
+    return Table(name, "row", list(data.column_names), partial(_records, data), dataset_fingerprint(data))
 
 
 def _records(data: datasets.Dataset, names: Sequence[str]) -> Iterator[Record]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..core.private import dataset_indices
 from .stored import starts_of
 
 
@@ -40,7 +41,8 @@ class Views:
 
 def column_views(data: Any, name: str) -> Views:
     """A column of a `datasets.Dataset`, also of one whose rows were selected."""
-    return Views(data.data.table[name], None if data._indices is None else data._indices.column(0).to_numpy())
+    selected = dataset_indices(data)
+    return Views(data.data.table[name], None if selected is None else selected.column(0).to_numpy())
 
 
 def column_array(data: Any, name: str) -> np.ndarray:

@@ -311,13 +311,14 @@ class EvolvedAttention(nn.Module):
             depth=self.depth,
             scale=self.scale,
             value_part=self.hidden_size // self.num_heads,
-            temporal=self._temporal(),
+            temporal=self.temporal(),
             key_padding_mask=key_padding_mask,
             causal=causal,
             features=features,
         )
 
-    def _temporal(self) -> Temporal | None:
+    def temporal(self) -> Temporal | None:
+        """The operators of depth; None if attention does not evolve."""
         if self.depth_weight is None or self.temporal_query is None:
             return None
         by_head = (self.num_heads, -1)

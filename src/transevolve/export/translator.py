@@ -49,7 +49,7 @@ def blocks_of(model: TransEvolveForConditionalGeneration) -> list[DecoderBlock]:
 
 def directions(attention: EvolvedAttention) -> Tensor:
     """u^l_h of b^l[h, j] = K_j . u^l_h, one row per depth and head; no rows if attention does not evolve."""
-    temporal = attention._temporal()
+    temporal = attention.temporal()
     if temporal is None:
         return torch.zeros(0, 2 * attention.hidden_size)
     return torch.einsum("lhp,hpw->lhw", temporal.depth, temporal.query).flatten(0, 1).detach()

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 
 from ..core.devices import default_device
-from ..evolution.backends.products import cpu_multiplies_bfloat16
+from ..core.private import cpu_multiplies_bfloat16
 
 Precision = Literal["auto", "fp32", "bf16"]
 

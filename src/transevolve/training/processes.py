@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import torch
 from accelerate import PartialState
-from accelerate.state import AcceleratorState
 from accelerate.utils import broadcast_object_list
 
 from ..core.devices import default_device
 from ..core.errors import UserError
+from ..core.private import forget_device
 
 T = TypeVar("T")
 
@@ -22,9 +22,7 @@ def join_processes() -> PartialState:
     """
     atexit.unregister(leave_processes)
     device = default_device()
-    before = PartialState._shared_state.get("device")
-    if before is not None and before.type != device.type:
-        AcceleratorState._reset_state(reset_partial_state=True)
+    forget_device(device)
     state = PartialState(cpu=device.type == "cpu")
     atexit.register(leave_processes)
     return state

@@ -16,6 +16,7 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import write_atomically
 from ..core.messages import say
+from ..core.private import sharded_modules
 from ..data import TextData
 from ..data.batching import Batches, RowStore
 from ..data.options import Split
@@ -40,7 +41,7 @@ from .processes import decided_by_main
 from .resolved import fill_in
 from .resume import Resumption, find_resumption
 from .self_training import guessed_texts, with_guesses
-from .trainer import EvolveTrainer, sharded_modules
+from .trainer import EvolveTrainer
 
 LARGEST_DEFAULT_BATCH = 4096
 

@@ -1,7 +1,4 @@
-"""Hugging Face's Trainer with our batches, optimizer and schedule, and checkpoints that are complete or absent.
-
-The only file that relies on private names of transformers.
-"""
+"""Hugging Face's Trainer with our batches, optimizer and schedule, and checkpoints that are complete or absent."""
 
 import json
 import math
@@ -28,11 +25,6 @@ ADVICE = (
     "training stopped, the last good checkpoint is kept; try a lower training.lr_max or training.learning_rate, a"
     " longer training.warmup, or training.clip=1"
 )
-
-
-def sharded_modules(model: PreTrainedModel) -> list[str]:
-    """The classes of the modules that FSDP shards one by one."""
-    return list(model._no_split_modules or [])
 
 
 class EvolveTrainer(Trainer):

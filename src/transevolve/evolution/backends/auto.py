@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ...core.private import cpu_multiplies_bfloat16
 from ..initial import InitialCondition
 from ..settings import EvolutionSettings
 from .backend import Evolution
@@ -12,7 +13,7 @@ from .exact import ExactBackend
 from .fused import FusedBackend
 from .literal import LiteralBackend
 from .once import OnceBackend
-from .products import asked_dtype, cpu_multiplies_bfloat16
+from .products import asked_dtype
 
 logger = logging.getLogger(__name__)
 _logged: set[str] = set()

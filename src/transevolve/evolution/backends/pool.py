@@ -5,6 +5,8 @@ import threading
 import torch
 from torch import Tensor
 
+from ...core.private import storage_references
+
 SMALLEST = 2**22
 KEPT = 8
 
@@ -24,7 +26,7 @@ class BufferPool:
         if device.type != "cpu" or size < SMALLEST:
             return torch.empty(count, dtype=dtype, device=device)
         with self._lock:
-            free = [s for s in self._storages if _references(s) == 1]
+            free = [s for s in self._storages if storage_references(s) == 1]
             fitting = [s for s in free if s.nbytes() >= size]
             if fitting:
                 storage = min(fitting, key=lambda s: s.nbytes())
@@ -39,10 +41,6 @@ class BufferPool:
         """Drops every buffer; those in use stay alive with their users."""
         with self._lock:
             self._storages = []
-
-
-def _references(storage: torch.UntypedStorage) -> int:
-    return torch._C._storage_Use_Count(storage._cdata)
 
 
 POOL = BufferPool()

@@ -1,11 +1,11 @@
 """Products with a matrix kept in 16 bits, accumulated in float32, in the way each device does them best."""
 
-import functools
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ...core.private import cpu_multiplies_bfloat16
 from ..initial import at_least_float32
 
 Way = Literal["plain", "accumulated", "widened"]
@@ -60,10 +60,3 @@ def _way(device: str, low: torch.dtype) -> Way:
     if device == "cpu":
         return "plain" if cpu_multiplies_bfloat16() else "widened"
     return "accumulated" if device == "cuda" else "plain"
-
-
-@functools.cache
-def cpu_multiplies_bfloat16() -> bool:
-    """Whether this CPU has instructions for products in bfloat16, and PyTorch uses them."""
-    has = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return has and torch.ops.mkldnn._is_mkldnn_bf16_supported()

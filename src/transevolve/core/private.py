@@ -1,0 +1,47 @@
+"""Everything that is read from private names of other libraries: nothing public says the same.
+
+Besides these, `training/trainer.py`, `models/generation.py` and `models/heads/seq2seq.py` override private methods of
+Hugging Face's classes.
+"""
+
+import functools
+from typing import Any
+
+import torch
+
+
+def storage_references(storage: torch.UntypedStorage) -> int:
+    """How many references to a storage there are, those of autograd included."""
+    return torch._C._storage_Use_Count(storage._cdata)
+
+
+@functools.cache
+def cpu_multiplies_bfloat16() -> bool:
+    """Whether this CPU has instructions for products in bfloat16, and PyTorch uses them."""
+    has = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return has and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def sharded_modules(model: Any) -> list[str]:
+    """The classes of a model's modules that FSDP shards one by one."""
+    return list(model._no_split_modules or [])
+
+
+def dataset_fingerprint(rows: Any) -> str:
+    """What the datasets library identifies the content of a dataset by."""
+    return rows._fingerprint
+
+
+def dataset_indices(rows: Any) -> Any:
+    """The numbers of the selected rows of a dataset as an Arrow table; None if all are selected."""
+    return rows._indices
+
+
+def forget_device(device: torch.device) -> None:
+    """Lets accelerate choose its device again, if it has chosen one of another type before."""
+    from accelerate import PartialState
+    from accelerate.state import AcceleratorState
+
+    before = PartialState._shared_state.get("device")
+    if before is not None and before.type != device.type:
+        AcceleratorState._reset_state(reset_partial_state=True)
