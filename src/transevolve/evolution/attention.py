@@ -1,9 +1,11 @@
 """Evolved attention (paper, section 4): computed once from a block's initial condition, then evaluated at any depth.
 
-    H^l = Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)) V^l Wo^l
+    H^l = Softmax(A0 + b^l) V^l Wo^l,    b^l = A2 T^l
 
-Differs from the paper: by default there is no Wk~, since the terms it enters cancel in the softmax
-(`row_operators=True` adds it, with a gradient of exactly zero).
+This is equation 9 without the terms that cancel in the softmax; `backends/literal.py` has all of them.
+
+Differs from the paper: by default there is no Wk~, which occurs only in those terms (`row_operators=True` adds it, with
+a gradient of exactly zero).
 """
 
 import math
@@ -25,7 +27,7 @@ from .settings import Convention, EvolutionKind, EvolutionSettings
 
 
 class _ZeroGradient(torch.autograd.Function):
-    """Returns `x`, and gives a parameter that has no effect a gradient of zero instead of none."""
+    """Returns `x`; an unused parameter gets a gradient of zero instead of None."""
 
     generate_vmap_rule = True
 
@@ -48,11 +50,11 @@ class _ZeroGradient(torch.autograd.Function):
 
 
 class AttentionState(NamedTuple):
-    """What `EvolvedAttention.begin` returns: a block's attention at every depth.
+    """A block's attention at every depth, as `EvolvedAttention.begin` returns it.
 
     Args:
-        keys: How many positions `values` must have; None if the values are prepared.
-        sees_no_key: True at queries that have no key to attend to; None if all have one.
+        keys: Positions that `values` must have; None if the values are prepared.
+        sees_no_key: True at queries without a key to attend to; None if there are none.
     """
 
     evolution: Evolution | PreparedEvolution
@@ -67,11 +69,11 @@ class AttentionState(NamedTuple):
             raise ValueError(f"depth l must be 1..{self.depth}, got {l}")
         if isinstance(self.evolution, PreparedEvolution):
             if values is not None:
-                raise ValueError("prepared keys have values of their own: pass None")
+                raise ValueError("prepared keys include the values: pass None")
             return merge_heads(self.evolution.at(l))
         if values is None or values.shape[1] != self.keys:
-            found = "none" if values is None else values.shape[1]
-            raise ValueError(f"values must have the {self.keys} positions of the keys, got {found}")
+            got = None if values is None else values.shape[1]
+            raise ValueError(f"values must have the {self.keys} positions of the keys, got {got}")
         return merge_heads(self.evolution.mix(split_heads(values, self.heads), l))
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
@@ -108,10 +110,10 @@ class EvolvedAttention(nn.Module):
     `x` is the block's input, `memory` the sequence attended to if it is another one, `key_padding_mask` is True at
     keys to ignore (as in `torch.nn.MultiheadAttention`). A query that sees no key gets zeros.
 
-    `backend` is a name or a `Backend` with settings of its own. Random features that a backend redraws are drawn again
-    every `redraw_interval` passes in training, for which a compiled graph is split; an exported one keeps its features.
+    `backend` is a name or a configured `Backend`. If it redraws random features, they are redrawn every
+    `redraw_interval` training passes, which breaks a compiled graph in two; an exported graph keeps its features.
 
-    Every phase runs inside `forward`, where hooks that load or gather parameters have them in place.
+    Both phases run inside `forward`, so hooks that load or gather parameters apply to them.
     """
 
     features: Tensor
@@ -176,23 +178,23 @@ class EvolvedAttention(nn.Module):
             self.features.copy_(drawn)
 
     def _update_features(self) -> None:
-        """Draws the features that belong to the number of passes."""
+        """Redraws the features if their interval has passed."""
         if self.passes is None or self.passes.is_meta or torch.compiler.is_exporting():
             return
         if self.training or not torch.compiler.is_compiling():
-            # Not a decorator: it would load the compiler with every import of this module.
-            follow = self._follow
+            # Not a decorator, which would import the compiler together with this module.
+            redraw = self._redraw_if_due
             if torch.compiler.is_compiling():
-                follow = cast(Callable[[Tensor], None], torch.compiler.disable(follow))
-            follow(self.passes)
+                redraw = cast(Callable[[Tensor], None], torch.compiler.disable(redraw))
+            redraw(self.passes)
 
-    def _follow(self, passes: Tensor) -> None:
+    def _redraw_if_due(self, passes: Tensor) -> None:
         number = read(passes, "passes") // self.backend.redraw_interval
         if number != self._drawn:
             self._draw_features(number)
 
     def train(self, mode: bool = True) -> "EvolvedAttention":
-        """Updates the features too, so that what is exported after loading has the right ones."""
+        """Also updates the features, so that a model exported after loading has the right ones."""
         self._update_features()
         return super().train(mode)
 
@@ -229,10 +231,10 @@ class EvolvedAttention(nn.Module):
         stream: Stream | None = None,
         prepared: PreparedKeys | None = None,
     ) -> AttentionState:
-        """The initial condition: what attention needs at every depth.
+        """Computes the initial condition, from which attention follows at every depth.
 
-        With a `stream`, `x` are the next tokens of a causal sequence, and `values` those of these tokens. With
-        `prepared` keys, the memory and its values are those prepared, and each depth takes None as values.
+        With a `stream`, `x` and later `values` are those of the next tokens of a causal sequence. `prepared` keys
+        replace the memory and its values: pass None as values at each depth.
         """
         self._check(x, memory, key_padding_mask, causal)
         chosen = self.backend
@@ -241,7 +243,7 @@ class EvolvedAttention(nn.Module):
         return self(_Begin(x, memory, key_padding_mask, causal, chosen, stream, prepared))
 
     def stream(self, limit: int | None = None) -> Stream:
-        """An empty past, to pass to every `begin` of one causal sequence of at most `limit` tokens, if known."""
+        """An empty past to pass to each `begin` of a causal sequence; `limit` is its largest length, if known."""
         return self.backend.stream(limit)
 
     def remember(
@@ -250,7 +252,7 @@ class EvolvedAttention(nn.Module):
         values: Float[Tensor, "batch heads k part"],
         key_padding_mask: Bool[Tensor, "batch k"] | None = None,
     ) -> PreparedKeys:
-        """A memory prepared for many `begin`s, with values, split into heads, that serve every depth."""
+        """Prepares a memory for repeated calls of `begin`; all depths share the values."""
         self._check(memory, None, key_padding_mask, False)
         return self(_Remember(memory, values, key_padding_mask))
 
@@ -264,7 +266,7 @@ class EvolvedAttention(nn.Module):
         if isinstance(state, _Begin):
             return self._begin(state)
         if isinstance(state, _Remember):
-            keys = self._carry(self.key(state.memory))
+            keys = self._with_unused(self.key(state.memory))
             initial = self._initial(keys[:, :0], keys, state.key_padding_mask, False, self.backend)
             return self.backend.remember(initial, state.values)
         mixed = state.mix(values, l)
@@ -280,7 +282,7 @@ class EvolvedAttention(nn.Module):
             initial = self._initial(queries, queries[:, :0], None, False, backend)
             return AttentionState(request.prepared.attend(initial), *shape, None, request.prepared.sees_no_key)
         source = x if request.source is None else request.source
-        keys = self._carry(self.dropout(self.key(source)))
+        keys = self._with_unused(self.dropout(self.key(source)))
         initial = self._initial(self.dropout(self.query(x)), keys, mask, causal, backend)
         if self.passes is not None and self.training and backend is self.backend and not torch.compiler.is_exporting():
             self.passes += 1
@@ -289,8 +291,8 @@ class EvolvedAttention(nn.Module):
             return AttentionState(evolution, *shape, x.shape[1], without)
         return AttentionState(backend.begin(initial), *shape, source.shape[1], sees_no_key(mask, causal))
 
-    def _carry(self, keys: Tensor) -> Tensor:
-        """The keys, with a gradient of zero for the operators that have no effect on them."""
+    def _with_unused(self, keys: Tensor) -> Tensor:
+        """The keys; Wk~, which has no effect on them, gets a gradient of zero."""
         if self.temporal_key is None or not torch.is_grad_enabled():
             return keys
         return _ZeroGradient.apply(keys, self.temporal_key)
@@ -337,7 +339,7 @@ class EvolvedAttention(nn.Module):
         if x.shape[0] != source.shape[0]:
             raise ValueError(f"x has batch {x.shape[0]} but memory has batch {source.shape[0]}")
         if causal and memory is not None:
-            raise ValueError("causal attention orders the tokens of one sequence: it has no meaning with a memory")
+            raise ValueError("causal attention is for one sequence: it cannot be combined with a memory")
         if key_padding_mask is not None:
             if key_padding_mask.dtype != torch.bool:
                 raise TypeError(f"key_padding_mask must be bool (True = ignore), got {key_padding_mask.dtype}")
@@ -352,7 +354,7 @@ class EvolvedAttention(nn.Module):
 
 
 def find_backend(backend: str | Backend) -> Backend:
-    """A backend by name, with its default settings; a `Backend` is returned as it is."""
+    """A backend by name, with default settings; a `Backend` is returned unchanged."""
     if isinstance(backend, Backend):
         return backend
     if backend not in BACKENDS:

@@ -24,7 +24,7 @@ from .settings import EvolutionSettings
 
 @dataclass(kw_only=True)
 class BlockOptions(EvolutionSettings):
-    """The settings that all blocks of a stack share, and the number of their depths. No dropout unless asked for."""
+    """Settings shared by all blocks of a stack, and their number of depths. Dropout is off by default."""
 
     depth: int
     dropout: float = 0.0
@@ -37,7 +37,7 @@ class BlockOptions(EvolutionSettings):
         return cls(depth=depth, **{f.name: getattr(settings, f.name) for f in fields(EvolutionSettings)})
 
     def backend(self) -> Backend:
-        """The attention backend, with those settings that are its own."""
+        """The configured attention backend."""
         return find_backend(self.attention).configured(
             memory_budget=self.attention_memory_budget,
             features=self.num_features,
@@ -69,9 +69,9 @@ class BlockOptions(EvolutionSettings):
 
 @dataclass
 class Trace:
-    """Collects what a caller asked for: X^l entering each depth, and the attention of each depth.
+    """Records X^l before each depth and the attention of each depth; a list that is None is not recorded.
 
-    A subclass may override `depth` and `end` to watch a stack as it runs.
+    A subclass may override `depth` and `end` to observe a stack as it runs.
     """
 
     hidden_states: list[Tensor] | None = None
@@ -83,7 +83,7 @@ class Trace:
             self.hidden_states.append(x)
 
     def depth(self, block: nn.Module, l: int, x: Tensor, state: AttentionState, cross: AttentionState | None) -> None:
-        """Depth l of a block is about to act on x."""
+        """Called before depth l of a block is applied to x."""
         self.enter(x)
         if self.attentions is not None:
             self.attentions.append(state.attention(l))
@@ -93,11 +93,11 @@ class Trace:
             self.cross_attentions.append(beams.transpose(1, 2).flatten(0, 1))
 
     def end(self, block: nn.Module, x: Tensor, state: AttentionState) -> None:
-        """The last depth of a block has acted; its norm follows."""
+        """Called after the last depth of a block, before its norm."""
 
 
 class EncoderDepth(nn.Module):
-    """The parts of depth l, except its attention, which belongs to the block. Calling it runs the feed-forward."""
+    """Depth l without its attention, which belongs to the block. Calling it runs the feed-forward."""
 
     def __init__(self, options: BlockOptions, stack: int, block: int, l: int):
         super().__init__()
@@ -113,7 +113,7 @@ class EncoderDepth(nn.Module):
 
 
 class EncoderBlock(Checkpointed):
-    """Self attention from this block's input, evolved over its depths."""
+    """Self attention, computed from the block's input and evolved over its depths."""
 
     def __init__(self, options: BlockOptions, stack: int = 0, block: int = 0):
         super().__init__()
@@ -144,9 +144,9 @@ class EncoderBlock(Checkpointed):
 
 
 class AffineAfterAttention(nn.LayerNorm):
-    """Gain and offset of LayerNorm^l(memory), applied to the averaged values.
+    """Gain and offset of LayerNorm^l(memory), applied after attention instead of before.
 
-    Rows of attention sum to one, so the result is the same, and one normalized memory serves every depth.
+    Rows of attention sum to one, so the result is the same, and all depths share one normalized memory.
     """
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -157,7 +157,7 @@ class AffineAfterAttention(nn.LayerNorm):
 
 
 class DecoderDepth(EncoderDepth):
-    """As in the encoder, with the layer norm of the encoder output."""
+    """`EncoderDepth` with a layer norm of the encoder's output."""
 
     def __init__(self, options: BlockOptions, stack: int, block: int, l: int):
         super().__init__(options, stack, block, l)
@@ -165,9 +165,9 @@ class DecoderDepth(EncoderDepth):
 
 
 class DecoderBlock(Checkpointed):
-    """Self and cross attention from this block's input, each evolved over its depths with operators of its own.
+    """Self and cross attention, computed from the block's input and evolved over its depths separately.
 
-    There may be several rows, its beams, per sentence of the memory: all of them are queries of that one sentence.
+    `x` may have several rows, or beams, per sentence of the memory: all of them are queries to that sentence.
     """
 
     def __init__(self, options: BlockOptions, stack: int = 1, block: int = 0):
@@ -188,8 +188,8 @@ class DecoderBlock(Checkpointed):
         stream: Stream | None = None,
         prepared: PreparedKeys | None = None,
     ) -> Float[Tensor, "batch n d"]:
-        """`values` are the normalized memory. With a stream, `x` are the tokens that follow; `prepared` keys stand for
-        the memory and its values."""
+        """`values` are the normalized memory. With a stream, `x` are its next tokens. `prepared` keys replace the
+        memory and its values."""
         state = self.self_attention.begin(x, key_padding_mask=key_padding_mask, causal=True, stream=stream)
         if prepared is not None:
             cross = self.cross_attention.begin(_by_sentence(x, prepared.sentences), prepared=prepared)
@@ -201,7 +201,7 @@ class DecoderBlock(Checkpointed):
             if trace is not None:
                 trace.depth(self, depth.l, x, state, cross)
             step = partial(self._depth, depth, state, cross, values)
-            # Recomputing a step would append its tokens to the stream again.
+            # Recomputation would append the tokens to the stream twice.
             x = self.run(step, x) if stream is None else step(x)
         if trace is not None:
             trace.end(self, x, state)
@@ -222,7 +222,7 @@ class DecoderBlock(Checkpointed):
 
 
 def _by_sentence(x: Float[Tensor, "batch n d"], sentences: int) -> Float[Tensor, "sentences queries d"]:
-    """The tokens of all rows of a sentence, one row after the other."""
+    """All rows of a sentence, concatenated."""
     rows = x.shape[0]
     if rows == sentences:
         return x
@@ -232,5 +232,5 @@ def _by_sentence(x: Float[Tensor, "batch n d"], sentences: int) -> Float[Tensor,
 
 
 def normalize_without_affine(memory: Float[Tensor, "batch k d"], eps: float) -> Float[Tensor, "batch k d"]:
-    """Layer norm without gain and offset: the form of the memory that all depths share."""
+    """Layer norm without gain and offset, which all depths share."""
     return layer_norm(memory, memory.shape[-1:], eps=eps)

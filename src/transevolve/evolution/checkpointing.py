@@ -1,4 +1,4 @@
-"""Gradient checkpointing of single depths: their activations are recomputed in backward."""
+"""Gradient checkpointing of single depths: activations are recomputed in the backward pass."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,10 +9,10 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Checkpointed(nn.Module):
-    """A module whose steps may be checkpointed. Hugging Face sets both attributes.
+    """A module whose steps can be checkpointed. Hugging Face sets both attributes.
 
-    Steps share the state of their block, which reentrant checkpointing cannot differentiate: it sees only tensors
-    passed as arguments. `use_reentrant=True` therefore runs as `use_reentrant=False`, whose gradients are the same.
+    Steps share the state of their block, which reentrant checkpointing cannot differentiate: it only follows tensors
+    passed as arguments. `use_reentrant=True` is therefore run as `use_reentrant=False`, which gives the same gradients.
     """
 
     gradient_checkpointing = False

@@ -1,4 +1,4 @@
-"""What a decoder keeps between tokens: the past of every block, and one prepared source."""
+"""The state of a decoder between tokens: the past of every block, and one prepared source."""
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -9,10 +9,11 @@ from .backends.state import PreparedKeys, Stream
 class DecoderState:
     """The past of a decoder's blocks, and the source they attend to.
 
-    Each block stores one set of keys, and for each depth their drift and values. Of the source there is one set of keys
-    per block, and one normalized copy, `values`, for all depths and blocks. Rows may be beams: a source is stored once.
+    A block stores keys once, and their drift and values for each depth. Source keys are stored once per block, and the
+    normalized source, `values`, once for all depths and blocks. Rows may be beams; they share a source.
 
-    Without a source, as in a language model, rows are beams of `rows_of` sequences; 1 lets any row follow any other.
+    Without a source, as in a language model, rows are beams of `rows_of` sequences; with 1, any row may continue any
+    other.
     """
 
     def __init__(self, streams: list[Stream], rows_of: int | None = None):
@@ -34,7 +35,7 @@ class DecoderState:
         if self.rows_of is not None:
             return self.rows_of
         if not self.prepared:
-            raise ValueError("the state holds no source: run the decoder on it first")
+            raise ValueError("the state has no source yet: run the decoder with it first")
         return self.prepared[0].sentences
 
     def prepare(self, values: Float[Tensor, "sentences heads k part"], prepared: list[PreparedKeys]) -> None:
@@ -64,15 +65,15 @@ class DecoderState:
             stream.truncate(length)
 
     def self_bytes(self) -> int:
-        """Bytes that the past takes, unused storage included."""
+        """Bytes of the past, including unused storage."""
         return _bytes([tensor for stream in self.streams for tensor in stream.tensors()])
 
     def cross_bytes(self) -> int:
-        """Bytes that the source takes."""
+        """Bytes of the source."""
         return _bytes([tensor for keys in self.prepared for tensor in keys.tensors()])
 
 
 def _bytes(tensors: list[Tensor]) -> int:
-    """Counts a shared tensor once."""
+    """Shared tensors count once."""
     unique = {tensor.data_ptr(): tensor for tensor in tensors}
     return sum(tensor.numel() * tensor.itemsize for tensor in unique.values())

@@ -1,4 +1,4 @@
-"""Dropout with a cheaper mask on CPUs: 16 random bits per element, a third of the cost of a full draw."""
+"""Dropout with a cheap mask on CPUs: 16 random bits per element cost a third of a float."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ LEVELS = 2**16
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout`; on a CPU the probability is rounded to a multiple of 2^-16, and the scale matches it exactly."""
+    """`nn.Dropout`; on a CPU the probability is rounded to a multiple of 2^-16, and the scale is adjusted to match."""
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training or self.p == 0:

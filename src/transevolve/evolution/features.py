@@ -1,10 +1,10 @@
-"""Feature maps phi with phi(q) . phi(k) close or equal to a positive kernel, for attention in O(n).
+"""Feature maps phi for attention in O(n): phi(q) . phi(k) approximates or defines a positive kernel.
 
     positive:  exp(q.k) ~ phi(q).phi(k),  phi(x) = exp(W x - |x|^2/2)   (FAVOR+, Choromanski et al., 2021)
     elu:       phi(x) = elu(x) + 1, a kernel of its own                 (Katharopoulos et al., 2020)
 
-Differs from FAVOR+: the largest feature of each x is returned apart, as a logarithm, so that no feature of a key
-underflows because another key is large.
+Differs from FAVOR+: the largest feature of each x is returned separately, as a logarithm, so that features of small
+keys do not underflow beside those of large ones.
 """
 
 import math
@@ -19,7 +19,7 @@ FLOOR = 1e-6
 
 
 def orthogonal_features(features: int, width: int, seed: int) -> Float[Tensor, "features width"]:
-    """Rows as long as Gaussian ones, orthogonal to each other in groups of `width`."""
+    """Rows with the lengths of Gaussian vectors, orthogonal within groups of `width`."""
     random = np.random.RandomState(seed)
     rows = []
     for _ in range(math.ceil(features / width)):
@@ -32,9 +32,9 @@ def orthogonal_features(features: int, width: int, seed: int) -> Float[Tensor, "
 def positive_features(
     x: Float[Tensor, "*batch n width"], projection: Float[Tensor, "features width"]
 ) -> tuple[Float[Tensor, "*batch n features"], Float[Tensor, "*batch n"]]:
-    """exp(W x - |x|^2/2) as (features of which the largest is 1, logarithm of the factor taken out).
+    """exp(W x - |x|^2/2) as (features scaled so that the largest is 1, log of the scale).
 
-    `FLOOR` is Performer's own safeguard: no query is orthogonal to all keys.
+    `FLOOR` is from Performer: it keeps a query from being orthogonal to all keys.
     """
     log = x @ projection.mT.to(x.dtype) - x.square().sum(-1, keepdim=True) / 2
     largest = log.detach().amax(-1, keepdim=True)

@@ -21,14 +21,14 @@ from .settings import Convention, EvolutionSettings, LayerSettings
 
 
 def _perceptron(first: nn.Module, second: nn.Module, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-    """second(relu(first(x))). On flat rows `first` returns no view, so relu works in place without a copy."""
+    """second(relu(first(x))). On flattened rows `first` returns no view, so relu can work in place."""
     return second(torch.relu_(first(x.reshape(-1, x.shape[-1])))).view(x.shape)
 
 
 class GlorotLinear(nn.Linear):
-    """x W + B, with a Glorot uniform start for W and zero for B.
+    """x W + B, with W initialized by Glorot's uniform distribution and B by zero.
 
-    A class of its own, since Hugging Face initializes only modules that own parameters, which a feed-forward does not.
+    Hugging Face initializes only modules that own parameters, so this is not done by the feed-forward.
     """
 
     def reset_parameters(self) -> None:
@@ -37,7 +37,7 @@ class GlorotLinear(nn.Linear):
 
 
 class FullFeedForward(nn.Module):
-    """relu(x W1 + B1) W2 + B2, every weight learned."""
+    """relu(x W1 + B1) W2 + B2, all weights learned (equation 3)."""
 
     def __init__(self, settings: LayerSettings):
         super().__init__()
@@ -60,15 +60,15 @@ class RotationKey:
 
     def stream(self, matrix: int) -> tuple[int, ...]:
         if self.seed is None:
-            raise ValueError("rotations without a seed have no stream: their draws are in the checkpoint")
+            raise ValueError("rotations without a seed have no random stream: they are read from the checkpoint")
         return (self.seed, self.stack, self.block, self.l, matrix)
 
 
 class RotationLinear(nn.Module):
     """x U S V + B, with U and V fixed and min(in, out) singular values learned.
 
-    With a seed, U and V are not part of the checkpoint; without one (`key.seed is None`) they are, and must be loaded.
-    In training the chain ((x U) * s) V needs no gradient of a matrix; in inference on a CPU it is folded into one.
+    With a seed, U and V are not in the checkpoint; without one (`key.seed is None`) they are, and must be loaded.
+    Training uses the chain ((x U) * s) V, which needs no gradient of a matrix; inference on a CPU folds it into one.
     """
 
     u: Tensor
@@ -90,8 +90,8 @@ class RotationLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Equal singular values that make the root mean square of the output `gain` times that of the input; without a
-        gain, the authors' Glorot uniform draw, with which the layer starts almost inert."""
+        """Equal singular values such that the output's root mean square is `gain` times the input's. Without a gain,
+        the authors' Glorot uniform draw, with which the output is almost zero at first."""
         rank = len(self.singular_values)
         if self.gain is None:
             limit = math.sqrt(6 / rank)
@@ -112,7 +112,7 @@ class RotationLinear(nn.Module):
 
     @torch.no_grad()
     def load_draws(self, left: np.ndarray, right: np.ndarray) -> None:
-        """Sets the rotations from recorded draws."""
+        """Computes the rotations from recorded draws."""
         u, v = rotation_pair(left, right, self.inputs, self.outputs, self.key.l, self.key.depth, self.convention)
         self.u.copy_(u)
         self.v.copy_(v)
@@ -122,16 +122,16 @@ class RotationLinear(nn.Module):
         return (self.u * self.singular_values) @ self.v
 
     def folded(self) -> Float[Tensor, "inputs outputs"]:
-        """`weight()`, kept until one of its factors changes.
+        """`weight()`, cached until one of its factors changes.
 
-        Changes are found by value, since writes to `.data` leave no other trace: by all singular values, and by the
-        diagonals of U and V, which are fixed draws and only ever replaced as a whole.
+        Changes are detected by value, since writes to `.data` leave no other trace: by all singular values, and by the
+        diagonals of U and V, which are only ever replaced as a whole.
         """
         stamp = torch.cat([self.singular_values, self.u.diagonal(), self.v.diagonal()])
-        kept = self._folded
-        if kept is None or kept[0].dtype != stamp.dtype or not torch.equal(kept[0], stamp):
-            self._folded = kept = (stamp, self.weight())
-        return kept[1]
+        cached = self._folded
+        if cached is None or cached[0].dtype != stamp.dtype or not torch.equal(cached[0], stamp):
+            self._folded = cached = (stamp, self.weight())
+        return cached[1]
 
     def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         trained = torch.is_grad_enabled() or self.training
@@ -141,7 +141,7 @@ class RotationLinear(nn.Module):
 
 
 class RandomFeedForward(nn.Module):
-    """relu(x U1 S1 V1 + B1) U2 S2 V2 + B2: O(d + d_ff) learned parameters."""
+    """relu(x U1 S1 V1 + B1) U2 S2 V2 + B2 (equation 11): O(d + d_ff) learned parameters."""
 
     def __init__(self, settings: EvolutionSettings, key: RotationKey):
         super().__init__()

@@ -1,14 +1,15 @@
 """The initial condition of a block (paper, equations 6 and 12): everything attention needs, computed once.
 
-With Q = X Wq and K = Y Wk at the full width d + d', head h's slice Q_h, K_h, and T^l the map of depth:
+With Q = X Wq and K = Y Wk at the full width d + d' (Y = X in self attention, the encoder's output in cross attention),
+and Q_h, K_h the slices of head h:
 
-    A0[h] = Q_h K_h^T / sqrt(d/m)      A1[h] = Q Wk~_h^T
-    A2[h] = K Wq~_h^T                  A3[h] = diagonal of Wq~_h Wk~_h^T
+    A0[h] = Q_h K_h^T / sqrt(d/m)         `initial_scores`
+    A1[h] = Q Wk~_h^T                     `row_operator`
+    A2[h] = K Wq~_h^T                     `key_operator`
+    A3[h] = diagonal of Wq~_h Wk~_h^T     `constant_operator`
 
-The attention of depth l is Softmax(A0 + A1 T^l + (A2 T^l)^T + A3 (T^l * T^l)).
-
-Differs from the paper: softmax ignores what is constant along a row, so the A1 and A3 terms cancel exactly and only
-the key drift b^l = A2 T^l remains. Only the `literal` backend forms A1 and A3.
+Differs from the paper: softmax ignores what is constant along a row, so the A1 and A3 terms of equation 9 cancel
+exactly and only the key drift b^l = A2 T^l remains (`key_drift`). Only the `literal` backend forms A1 and A3.
 """
 
 from typing import NamedTuple
@@ -29,21 +30,28 @@ def merge_heads(x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "batch 
 
 
 def at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    """The precision of softmax, drift and normalizers."""
+    """The dtype of softmax, drift and normalizers."""
     return torch.promote_types(dtype, torch.float32)
+
+
+def initial_scores(
+    scaled_queries: Float[Tensor, "batch heads q part"], keys: Float[Tensor, "batch heads k part"]
+) -> Float[Tensor, "batch heads q k"]:
+    """A0: the scores that all depths share; the queries are scaled already."""
+    return scaled_queries @ keys.mT
 
 
 def row_operator(
     queries: Float[Tensor, "batch q wide"], temporal_key: Float[Tensor, "heads part wide"]
 ) -> Float[Tensor, "batch heads q part"]:
-    """A1: how depth shifts all scores of one query."""
+    """A1: how depth shifts all scores of a query."""
     return torch.einsum("bqw,hpw->bhqp", queries, temporal_key)
 
 
 def key_operator(
     keys: Float[Tensor, "batch k wide"], temporal_query: Float[Tensor, "heads part wide"]
 ) -> Float[Tensor, "batch heads k part"]:
-    """A2: how depth shifts the score of one key, the same for every query."""
+    """A2: how depth shifts the scores of a key, equally for all queries."""
     return torch.einsum("bkw,hpw->bhkp", keys, temporal_query)
 
 
@@ -59,14 +67,20 @@ def key_drift(
     temporal_query: Float[Tensor, "heads part wide"],
     depth: Float[Tensor, "depth heads part"],
 ) -> Float[Tensor, "depth batch heads k"]:
-    """b^l = A2 T^l for all depths in one product: b^l[h, j] = K_j . u^l_h with u^l_h = T^l_h Wq~_h."""
-    directions = torch.einsum("lhp,hpw->lhw", depth, temporal_query)
-    drift = keys @ directions.flatten(0, 1).mT
+    """b^l = A2 T^l for all depths in one product: b^l[h, j] = K_j . u^l_h."""
+    drift = keys @ drift_directions(temporal_query, depth).flatten(0, 1).mT
     return drift.unflatten(-1, depth.shape[:2]).permute(2, 0, 3, 1)
 
 
+def drift_directions(
+    temporal_query: Float[Tensor, "heads part wide"], depth: Float[Tensor, "depth heads part"]
+) -> Float[Tensor, "depth heads wide"]:
+    """u^l_h = T^l_h Wq~_h, on which the keys are projected."""
+    return torch.einsum("lhp,hpw->lhw", depth, temporal_query)
+
+
 class Temporal(NamedTuple):
-    """The operators of depth: T^l split into heads, and the temporal projections Wq~ and (if the layer has it) Wk~."""
+    """The operators of depth: T^l split into heads, and the temporal projections Wq~ and, if the layer has it, Wk~."""
 
     depth: Float[Tensor, "depth heads part"]
     query: Float[Tensor, "heads part wide"]
@@ -74,7 +88,7 @@ class Temporal(NamedTuple):
 
 
 class InitialCondition(NamedTuple):
-    """Q and K of a block, at full width and unscaled, and which keys may be seen.
+    """Q and K of a block, at full width and unscaled, and the masks.
 
     Args:
         heads: Number of heads, m.
@@ -83,7 +97,7 @@ class InitialCondition(NamedTuple):
         value_part: Width of one head's values.
         temporal: Operators of depth; None if attention does not evolve.
         key_padding_mask: True at keys to ignore.
-        causal: Query i sees keys j <= i only.
+        causal: Whether query i sees only keys j <= i.
         features: Directions of the random features, for backends that use them.
     """
 

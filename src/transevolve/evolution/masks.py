@@ -1,4 +1,4 @@
-"""What a query may see, derived from one mask: `key_padding_mask`, True at keys to ignore."""
+"""Which keys a query may see, from one mask: `key_padding_mask`, True at keys to ignore."""
 
 import torch
 from jaxtyping import Bool, Float

@@ -1,7 +1,7 @@
-"""Every place where Python waits for a value of a tensor.
+"""Reads of tensor values from Python.
 
-On a GPU such a read stops the program until all queued work is done, so all reads of this package's layers go through
-`read`, and `READS` lists them. In training there is at most one per step: that of the drift, collected over all blocks.
+On a GPU a read waits for all queued work, so every read of the layers goes through `read` and is listed in `READS`. A
+training step has at most one: the range of the drift, collected over all blocks.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 READS = {
-    "drift": "whether the range of the drift, over all blocks of a pass, lets it leave the exponentials",
-    "lengths": "the lengths of the sequences, to skip their padding; on a CPU only",
-    "padding": "whether prepared keys have any padding; once per sentence that is decoded",
-    "frequencies": "the lengths of padded sequences in FNet, which transforms equal lengths together; per layer",
-    "passes": "how many passes random features have served; only if they are redrawn",
+    "drift": "whether the drift of all blocks is small enough to be factored out of the softmax",
+    "lengths": "lengths of the sequences, to skip padding; on a CPU only",
+    "padding": "whether prepared keys have padding; once per batch that is decoded",
+    "frequencies": "lengths of padded sequences in FNet, which transforms equal lengths together; per layer",
+    "passes": "passes since random features were drawn; only if they are redrawn",
 }
 
 _collected: ContextVar[list[Tensor] | None] = ContextVar("collected", default=None)
@@ -26,7 +26,7 @@ _refused: ContextVar[bool] = ContextVar("refused", default=False)
 
 
 def read(x: Tensor, what: str) -> Any:
-    """The value of x in Python; `what` is a key of `READS`."""
+    """The value of x as Python numbers; `what` is a key of `READS`."""
     if what not in READS:
         raise KeyError(f"{what!r} is not in READS")
     return _take(x, what)
@@ -37,7 +37,7 @@ def _take(x: Tensor, what: str) -> Any:
 
 
 def negative(x: Tensor) -> bool:
-    """Whether x < 0, for NaN not: read at once on a CPU or outside `one_read`; else assumed, and checked at its end."""
+    """Whether x < 0 (False for NaN): read now on a CPU or outside `one_read`, else assumed and checked at its end."""
     if _refused.get():
         return False
     collected = _collected.get()
@@ -57,10 +57,10 @@ def _set(variable: ContextVar, value: Any) -> Iterator[None]:
 
 
 def one_read(forward: Callable) -> Callable:
-    """A forward pass that assumes the answers to `negative` and checks them in one read; if one was wrong, it repeats.
+    """Decorates a forward pass to assume the answers of `negative`, check them in one read, and repeat if one is wrong.
 
-    Passes that collect or append something, with `trace`, `stream`, `streams`, `state` or `past_key_values`, read at
-    once instead: they cannot be repeated.
+    Passes with `trace`, `streams`, `state` or `past_key_values` have side effects and cannot be repeated: they read
+    immediately.
     """
 
     @functools.wraps(forward)

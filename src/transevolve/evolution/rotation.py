@@ -2,7 +2,7 @@
 
     U = [sin(w_ij j l/P)] ++ [cos(w_ij j l/P)] / sqrt(dim),  j = 1..dim/2,  w_ij ~ N(0, dim^2),  P = dim L / 2 pi
 
-Differs from the paper: a product U S V^T of rank r uses only r columns of U and r rows of V; the rest is not drawn.
+Differs from the paper: a product U S V of rank r uses r columns of U and r rows of V; the rest is not drawn.
 U U^T tends to I/2, not to I: a true rotation would need sqrt(2/dim).
 """
 
@@ -22,12 +22,12 @@ LEFT, RIGHT = 0, 1
 
 
 def draws(key: Sequence[int], dim: int, rows: int, columns: int) -> np.ndarray:
-    """w ~ N(0, dim^2) from a stream of its own: NumPy's legacy generator, whose numbers never change."""
+    """w ~ N(0, dim^2) from the stream of `key`: NumPy's legacy generator, whose numbers never change."""
     return np.random.RandomState(list(key)).standard_normal((rows, columns)) * dim
 
 
 def checksum(keys: Iterable[Sequence[int]]) -> str:
-    """A fingerprint of the streams of `keys`, rounded so that the last bits of a libm do not matter."""
+    """A fingerprint of the streams of `keys`, rounded so that it does not depend on the last bits of a libm."""
     crc = 0
     for key in keys:
         sample = np.random.RandomState(list(key)).standard_normal(SAMPLED)
@@ -58,7 +58,7 @@ def _waves(angles: np.ndarray, width: int) -> Float[Tensor, "rows width"]:
 def rotation_pair(
     left: np.ndarray, right: np.ndarray, inputs: int, outputs: int, l: int, depth: int, convention: Convention
 ) -> tuple[Float[Tensor, "inputs rank"], Float[Tensor, "rank outputs"]]:
-    """U and V of W = U S V at depth l, cut to the rank of W, in float64; surplus draws are ignored."""
+    """U and V of W = U S V at depth l, cut to the rank of W, in float64; extra draws are ignored."""
     rank = min(inputs, outputs)
     left, right = left[:, :rank], right[:rank]
     if convention == "reference":
@@ -70,7 +70,7 @@ def rotation_pair(
 def drawn_pair(
     key: Sequence[int], inputs: int, outputs: int, l: int, depth: int, convention: Convention
 ) -> tuple[Float[Tensor, "inputs rank"], Float[Tensor, "rank outputs"]]:
-    """`rotation_pair` from the stream of `key`; only what is used is drawn."""
+    """`rotation_pair` with draws from the stream of `key`; only what is used is drawn."""
     rank = min(inputs, outputs)
     left = draws([*key, LEFT], inputs, inputs, min(rank, inputs // 2))
     right = draws([*key, RIGHT], outputs, rank, outputs // 2)

@@ -1,7 +1,6 @@
-"""The settings of layers: widths, dropout, and everything evolved attention and its feed-forward can be set to.
+"""Settings of the layers. A layer takes the whole object and reads the fields it needs.
 
-Imports no torch, so that configurations and command lines are built from these fields at no cost. A layer takes the
-whole object and reads the fields it needs.
+Imports no torch: configurations and command lines are built from these fields cheaply.
 """
 
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ DEPTH = Range(1, MAX_DEPTH)
 
 @dataclass(kw_only=True)
 class LayerSettings:
-    """What the layers of every system share."""
+    """Settings of the layers of every system."""
 
     hidden_size: int = setting(256, "Width d of the token vectors.", Range(1, 2**16))
     num_attention_heads: int = setting(8, "Attention heads.", Range(1, 2**12))
@@ -47,13 +46,13 @@ class LayerSettings:
 
 @dataclass(kw_only=True)
 class EvolutionSettings(LayerSettings):
-    """What TransEvolve's layers add."""
+    """Settings of TransEvolve's layers."""
 
     feedforward: FeedForwardKind = setting("full", "full (learned) or random (fixed rotations of learned size).")
     attention: str = setting("auto", "Attention backend: auto, once, fused, linear or literal.")
     evolution: EvolutionKind = setting("keys", "keys (the paper's) or none (one attention for all depths of a block).")
     row_operators: bool = setting(
-        False, "Carry the paper's operators that cancel in the softmax, to match its parameter counts."
+        False, "Include the paper's operators that cancel in the softmax, to match its parameter counts."
     )
     convention: Convention = setting("paper", "paper, or reference (the authors' released code).")
     rotation_seed: int | None = setting(0, "Seed of the random feed-forward's rotations.", SEED)

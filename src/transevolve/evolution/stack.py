@@ -1,4 +1,4 @@
-"""Stacks of blocks on (batch, n, d): text, series, images, any sequence of vectors."""
+"""Stacks of blocks on (batch, n, d): any sequence of vectors."""
 
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ class EvolvedEncoder(nn.Module):
         encoder = EvolvedEncoder(256, 8, num_blocks=1, block_depth=6)
         y = encoder(x, key_padding_mask=None, causal=False)
 
-    `backend` is how attention is computed; further keywords are the fields of `EvolutionSettings`.
+    `backend` names the attention backend; further keywords are fields of `EvolutionSettings`.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class EvolvedEncoder(nn.Module):
         return encoder
 
     def streams(self, limit: int | None = None) -> list[Stream]:
-        """An empty past per block, for causal decoding; `limit` is a length that will suffice, if one is known."""
+        """An empty past per block, for causal decoding; `limit` is the largest length, if known."""
         return [cast(EncoderBlock, block).attention.stream(limit) for block in self.blocks]
 
     @one_read
@@ -62,14 +62,14 @@ class EvolvedEncoder(nn.Module):
         trace: Trace | None = None,
         streams: list[Stream] | None = None,
     ) -> Float[Tensor, "batch n d"]:
-        """With streams, `x` are the tokens that follow those they hold."""
+        """With streams, `x` are their next tokens."""
         for i, block in enumerate(self.blocks):
             x = block(x, key_padding_mask, causal, trace, None if streams is None else streams[i])
         return x
 
 
 class EvolvedDecoder(nn.Module):
-    """Decoder blocks over one encoder output, which is normalized once for all blocks and depths."""
+    """Decoder blocks on one encoder output, which is normalized once for all blocks and depths."""
 
     def __init__(self, options: BlockOptions, num_blocks: int):
         super().__init__()
@@ -77,7 +77,7 @@ class EvolvedDecoder(nn.Module):
         self.blocks = nn.ModuleList(DecoderBlock(options, 1, b) for b in range(num_blocks))
 
     def streams(self, limit: int | None = None) -> list[Stream]:
-        """An empty past per block, for a `DecoderState`; `limit` is a length that will suffice, if one is known."""
+        """An empty past per block, for a `DecoderState`; `limit` is the largest length, if known."""
         return [cast(DecoderBlock, block).self_attention.stream(limit) for block in self.blocks]
 
     @one_read
@@ -90,11 +90,11 @@ class EvolvedDecoder(nn.Module):
         trace: Trace | None = None,
         state: DecoderState | None = None,
     ) -> Float[Tensor, "batch n d"]:
-        """With a state, `x` are the tokens that follow those it holds; the memory is needed the first time only."""
+        """With a state, `x` are its next tokens, and the memory is needed only in the first call."""
         values = None
         if state is None or not state.prepared:
             if memory is None:
-                raise ValueError("the decoder needs a memory: there is no state that holds one")
+                raise ValueError("the decoder needs a memory: there is none in the state")
             values = normalize_without_affine(memory, self.options.resolved_eps)
         if state is None:
             for block in self.blocks:

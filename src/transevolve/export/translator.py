@@ -15,7 +15,7 @@ from ..core.errors import UserError
 from ..evolution.attention import EvolvedAttention
 from ..evolution.block import DecoderBlock, DecoderDepth, normalize_without_affine
 from ..evolution.feedforward import RotationLinear
-from ..evolution.initial import merge_heads, split_heads
+from ..evolution.initial import drift_directions, merge_heads, split_heads
 from ..models.embedding import add_positions
 from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
 
@@ -52,7 +52,7 @@ def directions(attention: EvolvedAttention) -> Tensor:
     temporal = attention.temporal()
     if temporal is None:
         return torch.zeros(0, 2 * attention.hidden_size)
-    return torch.einsum("lhp,hpw->lhw", temporal.depth, temporal.query).flatten(0, 1).detach()
+    return drift_directions(temporal.query, temporal.depth).flatten(0, 1).detach()
 
 
 class SourceGraph(nn.Module):

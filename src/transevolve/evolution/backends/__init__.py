@@ -1,4 +1,4 @@
-"""The ways to compute evolved attention. A new one is a file with a `Backend`, and an entry here."""
+"""Backends: ways to compute evolved attention. A new one is a file with a `Backend`, and an entry here."""
 
 from .auto import AutoBackend
 from .backend import Backend, Evolution

@@ -1,4 +1,4 @@
-"""`auto`: the exact backend that a cost model predicts to be the fastest for a shape, device and type. Exact."""
+"""`auto`: the exact backend that a cost model predicts to be fastest for a shape, device and dtype. Exact."""
 
 import logging
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .exact import ExactBackend
 from .fused import FusedBackend
 from .literal import LiteralBackend
 from .once import OnceBackend
-from .products import asked_dtype
+from .products import compute_dtype
 
 logger = logging.getLogger(__name__)
 _logged: set[str] = set()
@@ -24,9 +24,9 @@ SHORT = 48
 
 @dataclass(frozen=True)
 class Speed:
-    """What a kind of device does per second: operations in products of matrices and in fused kernels, bytes moved.
+    """Operations per second of a kind of device in matrix products and in fused kernels, and bytes moved per second.
 
-    Only ratios matter for the choice. Those of a CPU were measured on two cores; those of a GPU are of its data sheet.
+    Only ratios matter. Those of a CPU were measured on two cores; those of a GPU are from its data sheet.
     """
 
     products: float
@@ -43,7 +43,7 @@ SPEEDS: dict[tuple[str, bool], Speed] = {
 
 
 def predicted(device: str, dtype: torch.dtype, depth: int = DEPTH, part: int = PART) -> dict[str, float] | None:
-    """Seconds per score of one head in training, by backend; None for a device that is not known.
+    """Seconds per score of one head in training, by backend; None for an unknown device.
 
     `once` moves its matrix 2 (L + 3) times and multiplies 6 part operations per depth and 24 part for the scores;
     `fused` computes 28 part operations at every depth, half of them again in backward, and moves no matrix.
@@ -58,10 +58,10 @@ def predicted(device: str, dtype: torch.dtype, depth: int = DEPTH, part: int = P
 
 @dataclass(frozen=True)
 class AutoBackend(ExactBackend):
-    """`memory_budget` is the most bytes that the matrices of `once` may take."""
+    """`memory_budget` limits the bytes of the matrices of `once`."""
 
     name = "auto"
-    idea = "the fastest of `once`, `fused` and `literal` for this shape, device and type, within the memory budget"
+    idea = "the fastest of `once`, `fused` and `literal` for a shape, device and dtype, within the memory budget"
     complexity = "that of the backend it chooses"
 
     memory_budget: int = EvolutionSettings.attention_memory_budget
@@ -91,7 +91,7 @@ class AutoBackend(ExactBackend):
             return FusedBackend(), f"{sizes}, over the budget of {_readable(self.memory_budget)}"
         costs = predicted(device, dtype)
         if costs is None:
-            return FusedBackend(), f"{device} is a device of unknown speed, and PyTorch's own kernel suits it best"
+            return FusedBackend(), f"the speed of {device} is unknown, so PyTorch's own kernel is used"
         backend = OnceBackend() if costs["once"] <= costs["fused"] else FusedBackend()
         low, high = sorted(costs.values())
         predicted_gain = f"predicted {high / low:.1f} times as fast as {'fused' if backend.name == 'once' else 'once'}"
@@ -99,7 +99,7 @@ class AutoBackend(ExactBackend):
 
     def begin(self, initial: InitialCondition) -> Evolution:
         batch, queries, _ = initial.queries.shape
-        kind, dtype = initial.queries.device.type, asked_dtype(initial.queries)
+        kind, dtype = initial.queries.device.type, compute_dtype(initial.queries)
         shape = (queries, initial.keys.shape[1], batch, initial.heads)
         backend, why = self.choose(*shape, kind, dtype, torch.is_grad_enabled())
         if not torch.compiler.is_compiling() and why not in _logged:

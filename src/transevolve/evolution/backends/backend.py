@@ -1,4 +1,4 @@
-"""What a backend is: a way to compute the attention of a block, and what it can be asked for."""
+"""The interface of a backend: how it computes the attention of a block, and its capabilities."""
 
 from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass, replace
@@ -28,18 +28,18 @@ class Evolution(ABC):
 class Backend(ABC):
     """A way to compute attention: its capabilities, and `begin`, `stream` and `remember`.
 
-    An exact backend derives from `ExactBackend` and writes only `begin`. Settings of its own are the fields of a
-    frozen dataclass. Asking for a capability that a backend lacks raises a `ValueError` that names both.
+    An exact backend derives from `ExactBackend` and implements only `begin`. Its settings are fields of a frozen
+    dataclass. Using a capability that a backend lacks raises a `ValueError` that names both.
 
     Attributes:
-        idea: One line: how it computes attention.
-        complexity: Cost of the L depths of a block, in n tokens of width d.
-        exact: It computes softmax attention itself, up to rounding.
-        streams: It continues causal attention as tokens arrive.
-        remembers: It prepares keys and values once for many queries.
-        redraws: It uses random features, which may be redrawn in training.
-        compiles: `torch.compile` and `torch.export` accept it.
-        redraw_interval: Training passes after which its features are redrawn; 0: never.
+        idea: How it computes attention, in one line.
+        complexity: Cost of the L depths of a block, for n tokens of width d.
+        exact: Whether it computes softmax attention up to rounding, not an approximation.
+        streams: Whether it can continue causal attention as tokens arrive.
+        remembers: Whether it can prepare keys and values once for many queries.
+        redraws: Whether it uses random features, which may be redrawn in training.
+        compiles: Whether `torch.compile` and `torch.export` accept it.
+        redraw_interval: Training passes between redraws of its features; 0 never redraws.
     """
 
     name: ClassVar[str]
@@ -57,19 +57,19 @@ class Backend(ABC):
         """Attention from a block's initial condition."""
 
     def stream(self, limit: int | None = None) -> Stream:
-        """An empty past for causal attention to a sequence of at most `limit` tokens, if that is known."""
+        """An empty past for causal attention; `limit` is the largest length, if known."""
         self.refuse("continue a sequence as its tokens arrive")
 
     def remember(self, initial: InitialCondition, values: Float[Tensor, "batch heads k part"]) -> PreparedKeys:
-        """The keys of an initial condition, prepared for many queries; `values` serve every depth."""
+        """The keys of an initial condition, prepared for many queries; all depths share the values."""
         self.refuse("prepare keys for many queries")
 
     def draw(self, width: int, number: int = 0) -> Float[Tensor, "features width"] | None:
-        """Directions of the random features for heads of this width; None if it uses none."""
+        """Draws the random features for heads of this width; None if the backend uses none."""
         return None
 
     def configured(self, **settings: Any) -> "Backend":
-        """This backend with those of the settings that are its own."""
+        """A copy with these settings; those that the backend does not have are ignored."""
         if not is_dataclass(self):
             return self
         return replace(self, **{f.name: settings[f.name] for f in fields(self) if f.name in settings})
@@ -80,5 +80,5 @@ class Backend(ABC):
         return ", ".join([kind, *(name for name in named if getattr(self, name))])
 
     def refuse(self, what: str) -> NoReturn:
-        """An error that names the backend and the capability it lacks."""
+        """Raises an error that names the backend and the capability it lacks."""
         raise ValueError(f"attention backend {self.name!r} cannot {what}; choose another backend")

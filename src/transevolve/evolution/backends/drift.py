@@ -1,6 +1,6 @@
-"""Whether the drift may leave the exponentials: Softmax(A0 + b) = P w / (P w summed), P = Softmax(A0), w = exp(b).
+"""Factoring the drift out of the softmax: Softmax(A0 + b) = P w / sum(P w), with P = Softmax(A0) and w = exp(b).
 
-With b spanning at most `SAFE_RANGE` over the keys this is exact to rounding; beyond it w might underflow.
+This is exact up to rounding while b ranges over at most `SAFE_RANGE` across the keys; beyond it w might underflow.
 """
 
 import math
@@ -15,10 +15,10 @@ from ..reads import negative
 SAFE_RANGE = 50.0
 
 
-def leaves_exponentials(
+def is_separable(
     initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None, limit: float = SAFE_RANGE
 ) -> bool:
-    """Whether the drift of every sequence, head and depth spans less than `limit`."""
+    """Whether the drift may be factored out: its range is below `limit` in every sequence, head and depth."""
     if drift is None:
         return True
     if initial.causal:
@@ -27,12 +27,12 @@ def leaves_exponentials(
 
 
 def half_limit(keys: int) -> float:
-    """The range up to which what a matrix in float16 rounds to zero stays below its precision, for this many keys."""
+    """The range up to which the entries that float16 rounds to zero are negligible, for this many keys."""
     return 29 * math.log(2) - math.log(keys)
 
 
 def drift_range(initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"]) -> Float[Tensor, ""]:
-    """The largest max b - min b over the keys of one sequence, head and depth."""
+    """The largest max b - min b over the keys of a sequence, head and depth."""
     drift = drift.detach().float()
     if initial.key_padding_mask is None:
         return (drift.amax(-1) - drift.amin(-1)).max()
@@ -53,7 +53,7 @@ def drift_log_weights(
 ) -> Float[Tensor, "#depth batch heads k"]:
     """b^l - max b^l, -inf at padded keys.
 
-    In causal attention the drift of the first key replaces the maximum, which would leak the future.
+    In causal attention the drift of the first key replaces the maximum, which would depend on later keys.
     """
     if drift is None:
         batch, keys, _ = initial.keys.shape
@@ -73,5 +73,5 @@ def drift_log_weights(
 
 
 def first_key(key_padding_mask: Tensor) -> Tensor:
-    """The first key of each sequence that is not padding; 0 where all are."""
+    """The first key of each sequence that is not padding; 0 if all are."""
     return (~key_padding_mask).int().argmax(-1)

@@ -1,10 +1,10 @@
-"""What all exact backends share: how softmax attention is continued, and how its keys are prepared."""
+"""The part that all exact backends share: continuing softmax attention, and preparing its keys."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..initial import InitialCondition, at_least_float32
+from ..initial import InitialCondition, at_least_float32, initial_scores
 from ..reads import read
 from .backend import Backend
 from .exact_stream import ExactStream
@@ -12,7 +12,7 @@ from .state import PreparedEvolution, PreparedKeys
 
 
 class ExactBackend(Backend):
-    """A backend that computes softmax attention: it writes `begin`, and streams and remembers as all exact ones do."""
+    """Base of backends that compute softmax attention: a subclass implements `begin` and inherits the rest."""
 
     exact = True
     streams = True
@@ -26,7 +26,7 @@ class ExactBackend(Backend):
 
 
 class ExactKeys(PreparedKeys):
-    """Keys, their drift at each depth with padding folded into it, and the values, which all blocks share."""
+    """Keys, their drift at each depth with the padding mask added to it, and the values, which all blocks share."""
 
     bias: Float[Tensor, "batch #heads #depth 1 k"] | None
 
@@ -55,7 +55,7 @@ class ExactKeys(PreparedKeys):
 class ExactPreparedEvolution(PreparedEvolution):
     def __init__(self, keys: ExactKeys, initial: InitialCondition):
         wide = at_least_float32(initial.queries.dtype)
-        scores = (initial.scaled_queries @ keys.head_keys.mT).to(wide)[:, :, None]
+        scores = initial_scores(initial.scaled_queries, keys.head_keys).to(wide)[:, :, None]
         weights = (scores if keys.bias is None else scores + keys.bias).softmax(-1)
         if keys.sees_no_key is not None:
             weights = weights * (~keys.sees_no_key)[:, :, None, None, None].to(weights.dtype)

@@ -1,30 +1,30 @@
-"""Softmax attention to a causal sequence that arrives in pieces, one token at a time or more.
+"""Softmax attention to a causal sequence that arrives in pieces of one token or more.
 
-Each block stores one set of keys, and for each depth their drift and values. The scores of a new token against all
-keys are computed once and serve every depth.
+A block stores keys once, and their drift and values for each depth. The scores of a new token against all keys are
+computed once and used at every depth.
 
-Rows of the batch may be beams of fewer sentences. Beams change places at every step of a search, but keys and values
-do not move: those of all beams of a sentence lie side by side in slots, every beam scores all of them in one product,
-and its lineage tells which slots are its own past.
+Rows of the batch may be beams of fewer sentences. Beams are reordered at every step of a search, but keys and values do
+not move: those of all beams of a sentence are stored side by side in slots, each beam scores all slots in one product,
+and its lineage marks the slots of its own past.
 """
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..initial import InitialCondition, at_least_float32
+from ..initial import InitialCondition, at_least_float32, initial_scores
 from .backend import Evolution
 from .growing import Growing
 from .state import Stream
 
 
 class ExactStream(Stream):
-    """The past of any exact backend: keys, drift and the values of each depth grow with the sequence.
+    """The past of any exact backend: keys, drift, and the values of each depth.
 
-    `limit` is a length it will not exceed, if one is known.
+    `limit` is the largest length, if known.
 
-    Time `t` of beam `b` is slot `t * width + b` of its sentence; `lineage[s, b, t]` is the beam that beam b of
-    sentence s was at time t.
+    Token `t` of beam `b` is in slot `t * width + b` of its sentence; `lineage[s, b, t]` is the beam in which token t of
+    beam b of sentence s was decoded.
     """
 
     def __init__(self, limit: int | None = None):
@@ -47,12 +47,12 @@ class ExactStream(Stream):
     def add_values(
         self, values: Float[Tensor, "batch heads q part"], l: int
     ) -> Float[Tensor, "sentences heads slots part"]:
-        """Appends the values of depth l; returns all of them."""
+        """Appends values of depth l; returns all of them."""
         past = self.values.setdefault(l, Growing(2, self.limit))
         return past.append(grouped(values, self.width))
 
     def visible(self, queries: int) -> Bool[Tensor, "#sentences 1 #q k"] | None:
-        """Which slots each of the last `queries` tokens of each beam may see; None where all see all."""
+        """Which slots the last `queries` tokens of each beam may see; None if all see all."""
         mask = self.key_padding_mask
         seen = None if mask is None else ~mask.unflatten(0, (-1, self.width))[..., None]
         if self.lineage is not None:
@@ -78,7 +78,7 @@ class ExactStream(Stream):
             self.lineage = self.lineage.gather(1, parents.expand(-1, -1, self.length))
 
     def _spread(self, parents: Tensor, width: int) -> None:
-        """From the first reordering on, the rows of a sentence lie side by side."""
+        """Moves the rows of a sentence side by side, at the first reordering."""
         limit = None if self.limit is None else self.limit * width
         for past in (self.keys, *self.values.values()):
             past.replace(grouped(past.filled[parents], width), limit, width)
@@ -90,12 +90,12 @@ class ExactStream(Stream):
             self.lineage = places.repeat(len(parents) // width, 1, self.length)
 
     def _select(self, sentences: Tensor, rows: Tensor) -> None:
-        kept = sentences if self.lineage is not None else rows
+        index = sentences if self.lineage is not None else rows
         for past in (self.keys, *self.values.values()):
-            past.select(kept, 0)
-        self.drift.select(kept, 1)
+            past.select(index, 0)
+        self.drift.select(index, 1)
         if self.lineage is not None:
-            self.lineage = self.lineage[kept]
+            self.lineage = self.lineage[index]
 
     def truncate(self, length: int) -> None:
         if not 0 <= length <= self.length:
@@ -117,7 +117,7 @@ class _ExactStep(Evolution):
     def __init__(self, stream: ExactStream, initial: InitialCondition, keys: Tensor, drift: Tensor | None):
         self.initial, self.stream, self.drift = initial, stream, drift
         wide = at_least_float32(initial.queries.dtype)
-        scores = (grouped(initial.scaled_queries, stream.width) @ keys.mT).to(wide)
+        scores = initial_scores(grouped(initial.scaled_queries, stream.width), keys).to(wide)
         visible = stream.visible(initial.queries.shape[1])
         self.masked = None if visible is None else ~visible.to(scores.device)
         self.scores = scores if self.masked is None else scores.masked_fill(self.masked, torch.finfo(wide).min)
@@ -140,7 +140,7 @@ class _ExactStep(Evolution):
 
 
 def grouped(x: Float[Tensor, "batch heads n part"], width: int) -> Float[Tensor, "sentences heads slots part"]:
-    """The rows of a sentence side by side: slot t * width + b."""
+    """Puts the rows of a sentence side by side: slot t * width + b."""
     if width == 1:
         return x
     return x.unflatten(0, (-1, width)).permute(0, 2, 3, 1, 4).flatten(2, 3)

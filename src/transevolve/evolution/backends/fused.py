@@ -2,11 +2,10 @@
 
     Softmax(A0 + b^l) V = SDPA(q, k, [w^l V, w^l]), divided by its last channel,     w^l = exp(b^l - max b^l)
 
-Queries and keys keep their width, and the values have room for one channel more, since fused kernels want all three of
-one width. A padded key has the weight 0 and is masked; in causal attention, where kernels take no mask, it becomes a
-copy of a real key, so that its score never is a row's maximum.
+All three are padded to one width, as fused kernels require. A padded key has weight 0 and is masked; in causal
+attention, where kernels take no mask, it is replaced by a copy of a real key, so its score is never a row's maximum.
 
-Where the drift spans too much for w^l, or a graph cannot branch on that, the drift is a channel of the keys:
+If the range of the drift is too large for w^l, or a graph cannot branch on it, the drift is a channel of the keys:
 
     Softmax(A0 + b^l) = Softmax([q/sqrt(d/m), 1] . [k, b^l])
 
@@ -21,10 +20,10 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from ..initial import InitialCondition, at_least_float32
 from ..masks import reciprocal_or_zero, sees_no_key
 from .backend import Evolution
-from .drift import SAFE_RANGE, drift_weights, first_key, leaves_exponentials
+from .drift import SAFE_RANGE, drift_weights, first_key, is_separable
 from .exact import ExactBackend
 from .literal import LiteralEvolution
-from .products import asked_dtype
+from .products import compute_dtype
 
 ALIGNMENT = 8
 HALF_RANGE = 5.0
@@ -34,7 +33,7 @@ class WeightedEvolution(Evolution):
     """The drift as weights of the values."""
 
     def __init__(self, initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None):
-        self.initial, self.dtype = initial, asked_dtype(initial.queries)
+        self.initial, self.dtype = initial, compute_dtype(initial.queries)
         mask, keys = initial.key_padding_mask, initial.head_keys
         self.visible = None
         if mask is not None and initial.causal:
@@ -76,7 +75,7 @@ class FusedEvolution(Evolution):
     def __init__(self, initial: InitialCondition):
         self.initial = initial
         self.queries, self.keys = initial.scaled_queries, initial.head_keys
-        self.dtype = asked_dtype(self.queries)
+        self.dtype = compute_dtype(self.queries)
         self.drift = initial.drift
         self.sees_no_key = sees_no_key(initial.key_padding_mask, initial.causal)
         self.channels = 0 if self.drift is None and initial.key_padding_mask is None else _parts(self.dtype)
@@ -111,12 +110,12 @@ class FusedEvolution(Evolution):
 
 
 def _parts(dtype: torch.dtype) -> int:
-    """How many numbers of `dtype` hold a float32 drift to its last bit."""
+    """How many numbers of `dtype` represent a float32 drift exactly."""
     return {torch.bfloat16: 3, torch.float16: 2}.get(dtype, 1)
 
 
 def _split(x: Tensor, parts: int, dtype: torch.dtype) -> list[Tensor]:
-    """x as a sum of `parts` numbers of `dtype`; the gradient goes to the first alone."""
+    """x as a sum of `parts` numbers of `dtype`; only the first has a gradient."""
     if parts == 1:
         return [x]
     found = [x.to(dtype)]
@@ -136,7 +135,7 @@ class FusedBackend(ExactBackend):
         if torch.compiler.is_compiling():
             return FusedEvolution(initial)
         drift = initial.drift
-        limit = HALF_RANGE if asked_dtype(initial.queries) == torch.float16 else SAFE_RANGE
-        if leaves_exponentials(initial, drift, limit):
+        limit = HALF_RANGE if compute_dtype(initial.queries) == torch.float16 else SAFE_RANGE
+        if is_separable(initial, drift, limit):
             return WeightedEvolution(initial, drift)
         return FusedEvolution(initial)

@@ -1,13 +1,13 @@
-"""A tensor that grows along one dimension: appending costs what is appended, not what is already there."""
+"""A tensor that grows along one dimension; appending does not copy what is already there."""
 
 import torch
 from torch import Tensor
 
 
 class Growing:
-    """Storage grows by an eighth, by at least 8 units, but not beyond `limit`, a length known to suffice.
+    """Storage grows by an eighth and at least 8 units, but not beyond `limit`, the largest length if known.
 
-    Where gradients are wanted the pieces are concatenated: writing in place would overwrite what backward needs.
+    With gradients, pieces are concatenated instead: writing in place would overwrite what the backward pass needs.
     """
 
     def __init__(self, dim: int, limit: int | None = None, unit: int = 1):
@@ -33,18 +33,18 @@ class Growing:
         return self.filled
 
     def _grow(self, like: Tensor, filled: int) -> None:
-        wanted = self.length + max(8 * self.unit, self.length // 8)
+        capacity = self.length + max(8 * self.unit, self.length // 8)
         if self.limit is not None and self.length <= self.limit:
-            wanted = min(wanted, self.limit)
+            capacity = min(capacity, self.limit)
         shape = [*like.shape]
-        shape[self.dim] = wanted
+        shape[self.dim] = capacity
         storage = like.new_empty(shape)
         if self.storage is not None:
             storage.narrow(self.dim, 0, filled).copy_(self.storage.narrow(self.dim, 0, filled))
         self.storage = storage
 
     def select(self, index: Tensor, dim: int) -> None:
-        """Keeps these entries of another dimension, in this order."""
+        """Selects entries of another dimension, in this order."""
         if self.storage is not None:
             self.storage = self.storage.index_select(dim, index)
 

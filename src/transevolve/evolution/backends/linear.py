@@ -1,11 +1,10 @@
-"""`linear`: temporally evolving feature maps, the paper's future work. An approximation of attention in O(n).
+"""`linear`: feature maps that evolve with depth, the paper's future work. Approximate, in O(n).
 
     exp(q.k) ~ phi(q).phi(k)   gives   Softmax(A0 + b^l)_ij ~ phi(q_i) . (exp(b^l_j) phi(k_j)) / D^l_i
 
 so exp(b^l_j) phi(k_j) is a feature map that evolves with depth, while phi(Q) and phi(K) are computed once per block.
 
-The logarithm of a key's largest feature is added to its drift; causal attention is scaled by what came before, never
-by the future.
+The logarithm of a key's largest feature is added to its drift; causal attention is scaled by earlier keys only.
 """
 
 import math
@@ -37,7 +36,7 @@ def query_features(initial: InitialCondition, feature_map: FeatureMap) -> Float[
 def key_features(
     initial: InitialCondition, feature_map: FeatureMap
 ) -> tuple[Float[Tensor, "batch heads k features"], Float[Tensor, "#depth batch heads k"]]:
-    """phi(k), and the logarithm of each key's weight at each depth: its drift plus the factor taken out of phi."""
+    """phi(k), and the logarithm of each key's weight at each depth: its drift plus the log scale of phi."""
     drift = initial.drift
     k = initial.head_keys.to(at_least_float32(initial.keys.dtype))
     if feature_map == "elu":
@@ -52,14 +51,14 @@ def key_features(
 
 
 def relative_weights(log_weights: Float[Tensor, "*depth batch heads k"]) -> Float[Tensor, "*depth batch heads k"]:
-    """Weights of which the largest is 1; 0 where there is no key."""
+    """Weights scaled so that the largest is 1; 0 for keys to ignore."""
     highest = log_weights.detach().amax(-1, keepdim=True)
     return torch.exp(log_weights - highest.masked_fill(highest.isinf(), 0.0))
 
 
 @dataclass
 class Carry:
-    """What one depth keeps of all earlier keys: sums of features times values, of features, and their log scale."""
+    """All earlier keys of one depth: the sums of features times values and of features, and their log scale."""
 
     values: Float[Tensor, "batch heads features part"]
     features: Float[Tensor, "batch heads features"]
@@ -67,7 +66,7 @@ class Carry:
 
 
 class LinearEvolution(Evolution):
-    """Bidirectional, or causal in chunks; causal attention may continue from the carries of earlier tokens."""
+    """Bidirectional, or causal in chunks; causal attention can continue from the carries of earlier tokens."""
 
     def __init__(self, initial: InitialCondition, feature_map: FeatureMap, carries: dict[int, Carry] | None = None):
         self.initial, self.carries = initial, carries
@@ -79,7 +78,7 @@ class LinearEvolution(Evolution):
                 self._weigh()
 
     def _weigh(self) -> None:
-        """Weights and normalizers of all depths."""
+        """Computes the weights and normalizers of all depths."""
         self.weights = relative_weights(self.log_weights)
         sums = torch.einsum("bhkf,lbhk->bhfl", self.k, self.weights)
         self.inverse = reciprocal_or_zero(self.q @ sums)
@@ -121,9 +120,9 @@ class LinearEvolution(Evolution):
         return torch.cat(found, 2)
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
-        """The matrix of this approximation."""
+        """The approximate attention matrix."""
         if self.carries is not None:
-            raise ValueError("attention backend 'linear' cannot show attention to cached tokens: use no cache")
+            raise ValueError("attention backend 'linear' cannot return attention to cached tokens: disable the cache")
         weights = relative_weights(self.log_weights[self._at(l)])
         matrix = (self.q @ self.k.mT) * weights[..., None, :]
         if self.initial.causal:
@@ -142,16 +141,16 @@ def _chunk(q: Tensor, k: Tensor, values: Tensor, log_weights: Tensor, carry: Car
     normalizer = matrix.sum(-1) + before * (q @ carry.features[..., None]).squeeze(-1)
     last = scale[..., -1]
     weights = torch.exp(log_weights - last[..., None]) * real
-    kept = torch.exp(carry.scale - last)
+    rescale = torch.exp(carry.scale - last)
     return numerator * reciprocal_or_zero(normalizer)[..., None], Carry(
-        carry.values * kept[..., None, None] + k.mT @ (values * weights[..., None]),
-        carry.features * kept[..., None] + (k.mT @ weights[..., None]).squeeze(-1),
+        carry.values * rescale[..., None, None] + k.mT @ (values * weights[..., None]),
+        carry.features * rescale[..., None] + (k.mT @ weights[..., None]).squeeze(-1),
         last,
     )
 
 
 class LinearStream(Stream):
-    """O(1) memory: for each depth, sums of features and of features times values."""
+    """For each depth, sums of features and of features times values: O(1) memory."""
 
     croppable = False
 
@@ -171,14 +170,14 @@ class LinearStream(Stream):
 
     def truncate(self, length: int) -> None:
         if length != self.length:
-            raise ValueError("attention backend 'linear' cannot drop tokens of its past: it keeps only their sums")
+            raise ValueError("attention backend 'linear' cannot drop past tokens: it stores only their sums")
 
     def tensors(self) -> list[Tensor]:
         return [part for carry in self.carries.values() for part in (carry.values, carry.features, carry.scale)]
 
 
 class LinearKeys(PreparedKeys):
-    """Sums over the source for each depth: their size does not depend on its length."""
+    """Sums over the source for each depth; their size does not depend on its length."""
 
     def __init__(self, initial: InitialCondition, feature_map: FeatureMap, values: Float[Tensor, "batch heads k part"]):
         super().__init__(initial)
@@ -208,7 +207,7 @@ class LinearPreparedEvolution(PreparedEvolution):
             self.mixed = ((features[:, :, None] @ keys.summed) * weights).to(initial.queries.dtype)
 
     def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
-        raise ValueError("attention backend 'linear' cannot show attention to a cached source: use no cache")
+        raise ValueError("attention backend 'linear' cannot return attention to a cached source: disable the cache")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,14 @@
 from jaxtyping import Float
 from torch import Tensor, finfo
 
-from ..initial import InitialCondition, at_least_float32, constant_operator, key_operator, row_operator
+from ..initial import (
+    InitialCondition,
+    at_least_float32,
+    constant_operator,
+    initial_scores,
+    key_operator,
+    row_operator,
+)
 from .backend import Evolution
 from .exact import ExactBackend
 
@@ -13,7 +20,7 @@ class LiteralEvolution(Evolution):
 
     def __init__(self, initial: InitialCondition):
         self.initial = initial
-        self.a0 = initial.scaled_queries @ initial.head_keys.mT
+        self.a0 = initial_scores(initial.scaled_queries, initial.head_keys)
         self.visible = initial.visible()
         self.temporal = temporal = initial.temporal
         if temporal is not None:
@@ -23,6 +30,7 @@ class LiteralEvolution(Evolution):
                 self.a3 = constant_operator(temporal.query, temporal.key)
 
     def scores(self, l: int) -> Float[Tensor, "batch heads q k"]:
+        """The argument of the softmax."""
         if self.temporal is None:
             return self.a0
         t = self.temporal.depth[l - 1]

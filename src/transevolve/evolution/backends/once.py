@@ -2,23 +2,21 @@
 
     P = Softmax(A0),  w^l = exp(b^l - max b^l):      Softmax(A0 + b^l) = P_ij w^l_j / D^l_i,   D^l = P w^l
 
-A depth costs one product with P. The normalizers D of all depths come from one product at the start. In backward the
-gradient of P would be L matrices as large as P; instead each depth returns the two thin factors of its share, and
+A depth costs one product with P. The normalizers D of all depths come from one product at the start. In the backward
+pass the gradient of P would be L matrices of its size; instead each depth returns two thin factors of its share, and
 
     dP = [g^1 .. g^L, gD] [w^1 v^1 .. w^L v^L, w]^T
 
-is formed in row tiles at the very end, where dA0 = dP * P is consumed at once. (Softmax's own backward,
+is formed in row tiles at the end, where dA0 = dP * P is used immediately. (The backward pass of softmax,
 P * (dP - rowsum), needs no row sum here: depths do not depend on the scale of a row, so the sum is zero.)
 
-Second derivatives (`create_graph=True`) are computed too, by differentiating each depth written out plainly.
+Second derivatives (`create_graph=True`) differentiate the plain form of each depth.
 
-In 16 bits P is kept in the low type, and products with it are computed in that type with float32 accumulation; softmax,
-D, w and 1/D are float32.
+In 16 bits P is stored in the low dtype, and products with it use that dtype with float32 accumulation; softmax, D, w
+and 1/D are float32.
 
-Compiled graphs keep it as operators (`once_ops`); exported ones use `fused`.
-
-If the drift spans more than `SAFE_RANGE` over the keys, w^l might underflow; `fused` is exact at any range and is used
-instead.
+Compiled graphs contain it as operators (`once_ops`); exported ones use `fused`. So does a block whose drift ranges over
+more than `SAFE_RANGE`, since w^l might underflow.
 """
 
 import functools
@@ -31,12 +29,12 @@ from torch import Tensor
 from ..initial import InitialCondition
 from ..masks import reciprocal_or_zero
 from .backend import Evolution
-from .drift import SAFE_RANGE, drift_weights, half_limit, leaves_exponentials
+from .drift import SAFE_RANGE, drift_weights, half_limit, is_separable
 from .exact import ExactBackend
 from .fused import FusedEvolution
 from .literal import LiteralEvolution
 from .pool import POOL
-from .products import Precision, asked_dtype, precision_of
+from .products import Precision, compute_dtype, precision_of
 from .tiles import Tile, Tiling, tiling
 
 CACHED = 2**21
@@ -46,7 +44,7 @@ HALF_TOP = 2.0**15
 
 
 def _heads_at_once(block: Tensor, precision: Precision) -> int:
-    """As many heads as fit the cache but at least one per thread; on an accelerator as many as fit the room."""
+    """As many heads as fit in the cache, but at least one per thread; on an accelerator, in `ROOM`."""
     heads, rows, keys = block.shape
     if block.device.type == "cpu":
         return max(torch.get_num_threads(), CACHED // (rows * keys))
@@ -54,13 +52,13 @@ def _heads_at_once(block: Tensor, precision: Precision) -> int:
 
 
 def _rows_at_once(block: Tensor) -> int:
-    """Rows of a matrix that is widened, or formed in a type wider than that it is kept in."""
+    """Rows of a matrix that are converted to, or computed in, a wider dtype at a time."""
     heads, rows, keys = block.shape
     return min(rows, max(1, (CACHED if block.device.type == "cpu" else ROOM) // (heads * keys)))
 
 
 def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[Tile, Tensor]]:
-    """The tiles of P, cut into pieces that are computed at once; a low precision cuts their rows too."""
+    """The tiles of P, cut into pieces that are computed at once; in low precision rows are cut too."""
     for tile, block in tiling.blocks(p):
         step = _heads_at_once(block, precision)
         for i in range(0, len(block), step):
@@ -73,7 +71,7 @@ def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[T
 
 
 def _without_autocast(backward: Callable) -> Callable:
-    """Backward without autocast, like forward."""
+    """Decorates a backward pass to run without autocast, like the forward pass."""
 
     @functools.wraps(backward)
     def run(ctx, *grads):
@@ -84,7 +82,7 @@ def _without_autocast(backward: Callable) -> Callable:
 
 
 def attend(q: Tensor, k: Tensor, w: Tensor, tiling: Tiling, precision: Precision) -> tuple[Tensor, Tensor]:
-    """P, as one flat buffer, and the normalizers D of all depths."""
+    """P as one flat buffer, and the normalizers D of all depths."""
     p = POOL.take(tiling.elements, q.dtype, q.device)
     d = w.new_empty(len(w), w.shape[1], q.shape[1])
     for tile, piece in _pieces(tiling, p, precision):
@@ -166,7 +164,7 @@ def average_backward(
 
 
 class _Begin(torch.autograd.Function):
-    """q, k, w -> P, D, and for each depth two slots that return its share of dP."""
+    """q, k, w -> P, D, and two slots per depth, whose gradients are its share of dP."""
 
     @staticmethod
     def forward(ctx, q: Tensor, k: Tensor, w: Tensor, depth: int, part: int, tiling: Tiling, precision: Precision):
@@ -195,7 +193,7 @@ class _Begin(torch.autograd.Function):
 def _scores_backward(
     left: Tensor, right: Tensor, p: Tensor, q: Tensor, k: Tensor, precision: Precision
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q and k from dA0 = (left right^T) * P, in row tiles that stay in the cache; and P, wide."""
+    """Gradients of q and k from dA0 = (left right^T) * P, in row tiles that fit in the cache; and P, wide."""
     if precision.is_low:
         wide = p.to(precision.wide)
         grad_a0 = precision.multiply(left, right.mT) * wide
@@ -215,9 +213,9 @@ def _scores_backward(
 
 
 class _Mix(torch.autograd.Function):
-    """y = P (w v) / D at one depth; its share of dP leaves as two thin factors.
+    """y = P (w v) / D at one depth; its share of dP is returned as two thin factors.
 
-    q and k are inputs for second derivatives only: in a first backward their gradients come from `_Begin`.
+    q and k are inputs only for second derivatives: in a first backward pass `_Begin` computes their gradients.
     """
 
     @staticmethod
@@ -250,16 +248,16 @@ class _Mix(torch.autograd.Function):
 
 
 def _differentiable_backward(grad: Tensor, q: Tensor, k: Tensor, w: Tensor, v: Tensor, tiling: Tiling):
-    """The gradients of one depth as a graph of their own, complete in q, k, w and v: `_Begin` has nothing to add."""
+    """The gradients of one depth as a graph, complete in q, k, w and v: `_Begin` adds nothing."""
     whole = Tile(slice(0, len(q)), slice(0, q.shape[1]), k.shape[1])
     masked = torch.zeros(len(q), q.shape[1], k.shape[1], dtype=w.dtype, device=q.device)
     tiling.mask_(masked, whole)
     scores = q.to(w.dtype) @ k.to(w.dtype).mT
     p = scores.masked_fill(masked < 0, torch.finfo(w.dtype).min).softmax(-1).masked_fill(masked < 0, 0.0)
     y = (p @ (v * w[..., None])) * reciprocal_or_zero(p @ w[..., None])
-    wanted = [t for t in (q, k, w, v) if t.requires_grad]
-    found = iter(torch.autograd.grad(y, wanted, grad.to(y.dtype), create_graph=True))
-    grad_q, grad_k, grad_w, grad_v = (next(found) if t.requires_grad else None for t in (q, k, w, v))
+    inputs = [t for t in (q, k, w, v) if t.requires_grad]
+    grads = iter(torch.autograd.grad(y, inputs, grad.to(y.dtype), create_graph=True))
+    grad_q, grad_k, grad_w, grad_v = (next(grads) if t.requires_grad else None for t in (q, k, w, v))
     return None, None, grad_w, grad_v, None, None, grad_q, grad_k, None, None
 
 
@@ -313,6 +311,6 @@ class OnceBackend(ExactBackend):
 
             return OnceGraphEvolution(initial)
         drift = initial.drift
-        half = asked_dtype(initial.queries) == torch.float16
+        half = compute_dtype(initial.queries) == torch.float16
         limit = half_limit(initial.keys.shape[1]) if half else SAFE_RANGE
-        return OnceEvolution(initial, drift) if leaves_exponentials(initial, drift, limit) else FusedEvolution(initial)
+        return OnceEvolution(initial, drift) if is_separable(initial, drift, limit) else FusedEvolution(initial)

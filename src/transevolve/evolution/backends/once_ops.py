@@ -1,7 +1,7 @@
-"""`once` in compiled graphs: its two phases as operators that a compiler keeps whole.
+"""`once` in compiled graphs: its two phases as custom operators.
 
-A graph cannot branch on the range of the drift, an operator can. If the drift spans too much for its weights to leave
-the exponentials, `begin` says so by normalizers of -1, and each depth computes its softmax by itself.
+A graph cannot branch on the range of the drift, but an operator can. If the range is too large to factor the drift out
+of the softmax, `once_begin` returns normalizers of -1, and each depth computes its own softmax.
 """
 
 import torch
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..initial import InitialCondition
+from ..masks import reciprocal_or_zero
 from .backend import Evolution
 from .drift import SAFE_RANGE, drift_log_weights, half_limit
 from .literal import LiteralEvolution
@@ -20,12 +21,12 @@ WIDE = -1.0
 
 
 def _plan(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> Tiling:
-    """One tile: sizes must follow from shapes alone."""
+    """A single tile, since sizes must depend on shapes only."""
     without = (~mask).cumsum(-1) == 0 if mask is not None and causal else None
     return Tiling([Tile(slice(0, len(q)), slice(0, q.shape[1]), k.shape[1])], mask, causal, without)
 
 
-def _spans_too_much(log_w: Tensor, causal: bool, dtype: torch.dtype) -> bool:
+def _range_is_too_large(log_w: Tensor, causal: bool, dtype: torch.dtype) -> bool:
     limit = min(SAFE_RANGE, half_limit(log_w.shape[-1])) if dtype == torch.float16 else SAFE_RANGE
     lowest = log_w.masked_fill(log_w.isinf(), torch.inf).amin(-1)
     spread = (log_w.amax(-1) - lowest).max()
@@ -35,24 +36,24 @@ def _spans_too_much(log_w: Tensor, causal: bool, dtype: torch.dtype) -> bool:
 def _softmax(q: Tensor, k: Tensor, log_w: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     """Softmax(q k + log w), exact at any range; zero where a query sees no key."""
     scores = q.to(log_w.dtype) @ k.to(log_w.dtype).mT
-    hidden = torch.zeros_like(scores, dtype=torch.bool)
+    masked = torch.zeros_like(scores, dtype=torch.bool)
     if mask is not None:
-        hidden = hidden | mask[:, None]
+        masked = masked | mask[:, None]
     if causal:
-        hidden = hidden | torch.ones_like(hidden).triu(1)
+        masked = masked | torch.ones_like(masked).triu(1)
     scores = scores + log_w.masked_fill(log_w.isinf(), 0.0)[:, None]
-    return scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
+    return scores.masked_fill(masked, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(masked, 0.0)
 
 
 @torch.library.custom_op("transevolve::once_begin", mutates_args=())
 def once_begin(
     q: Tensor, k: Tensor, log_w: Tensor, mask: Tensor | None, causal: bool, depth: int, part: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """P, D, and slots that return the left and right factors of each depth's share of dP."""
+    """P, D, and slots whose gradients are the left and right factors of each depth's share of dP."""
     precision = precision_of(q)
     left = q.new_zeros(depth, len(q), q.shape[1], part, dtype=precision.thin)
     right = q.new_zeros(depth, len(q), k.shape[1], part, dtype=precision.thin)
-    if _spans_too_much(log_w, causal, q.dtype):
+    if _range_is_too_large(log_w, causal, q.dtype):
         d = log_w.new_full((len(q), log_w.shape[1], q.shape[1]), WIDE)
         return q.new_zeros(len(q) * q.shape[1] * k.shape[1]), d, left, right
     p, d = attend(q, k, log_w.exp(), _plan(q, k, mask, causal), precision)
@@ -128,7 +129,7 @@ def once_mix(
     mask: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """One depth."""
+    """y = P (w v) / D at one depth."""
     if bool((d < 0).any()):
         return (_softmax(q, k, log_w, mask, causal) @ v.to(log_w.dtype)).to(v.dtype)
     return average(p, d, log_w.exp(), v, _plan(q, k, mask, causal), precision_of(q))[0]
@@ -152,7 +153,7 @@ def once_mix_backward(
     mask: Tensor | None,
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of D, log w, v, the two slots, q and k; the last two only where the drift spans too much."""
+    """Gradients of D, log w, v, the two slots, q and k; the last two are zero if the drift was factored out."""
     precision: Precision = precision_of(q)
     grad_q, grad_k = torch.zeros_like(q), torch.zeros_like(k)
     if bool((d < 0).any()):
@@ -165,7 +166,7 @@ def once_mix_backward(
         left = torch.zeros(*y.shape, dtype=precision.thin, device=y.device)
         return torch.zeros_like(d), grad_w, grad_v, left, torch.zeros_like(v, dtype=precision.thin), grad_q, grad_k
     w, plan = log_w.exp(), _plan(q, k, mask, causal)
-    inverse = torch.where(d > 0, 1 / d.clamp(min=torch.finfo(d.dtype).tiny), 0.0)[..., None]
+    inverse = reciprocal_or_zero(d)[..., None]
     grad_d, grad_w, grad_v, left = average_backward(grad, p, inverse, w, v, y, plan, precision)
     return grad_d, grad_w * w, grad_v, left, (v * w[..., None]).to(precision.thin), grad_q, grad_k
 

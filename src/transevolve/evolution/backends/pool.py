@@ -1,4 +1,4 @@
-"""Reused large CPU buffers: the first touch of fresh memory costs more than the arithmetic done in it."""
+"""Reuse of large CPU buffers: the first access to fresh memory costs more than the arithmetic on it."""
 
 import threading
 
@@ -12,9 +12,9 @@ KEPT = 8
 
 
 class BufferPool:
-    """Hands out uninitialised vectors on storages it keeps; a storage is free once nothing else refers to it.
+    """Returns uninitialized vectors in pooled storages; a storage is free once nothing else refers to it.
 
-    Nothing is returned by hand: autograd's saved tensors count as references until backward frees them.
+    Buffers are not returned explicitly: tensors saved by autograd are references until the backward pass frees them.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class BufferPool:
             return empty.set_(storage, 0, (count,))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     def clear(self) -> None:
-        """Drops every buffer; those in use stay alive with their users."""
+        """Empties the pool; buffers in use stay valid."""
         with self._lock:
             self._storages = []
 

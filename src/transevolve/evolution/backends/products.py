@@ -1,4 +1,4 @@
-"""Products with a matrix kept in 16 bits, accumulated in float32, in the way each device does them best."""
+"""Products with a matrix in 16 bits, accumulated in float32, in the fastest way of each device."""
 
 from typing import Literal, NamedTuple
 
@@ -12,10 +12,10 @@ Way = Literal["plain", "accumulated", "widened"]
 
 
 class Precision(NamedTuple):
-    """The types of a computation: `matrix` is kept, `thin` are its factors, `wide` are softmax and normalizers.
+    """The dtypes of a computation: of the stored `matrix`, of its `thin` factors, and the `wide` one of softmax.
 
-    `way` is how products with the matrix are computed: in its own type ("plain"), in its own type with a float32
-    result ("accumulated"), or in float32 on pieces widened while they are in the cache ("widened").
+    `way` is how products with the matrix are computed: in its dtype ("plain"), in its dtype with a float32 result
+    ("accumulated"), or in float32 on pieces that are converted while in the cache ("widened").
     """
 
     matrix: torch.dtype
@@ -28,15 +28,15 @@ class Precision(NamedTuple):
         return self.matrix != self.wide
 
     def multiply(self, a: Tensor, b: Tensor) -> Tensor:
-        """a b, for at least one of them low; in float32, or in the low type if the way is plain."""
+        """a b, at least one of them low; in float32, or in the low dtype if the way is plain."""
         if self.way == "accumulated":
             return torch.bmm(a.to(self.matrix), b.to(self.matrix), out_dtype=self.wide)
         kind = self.wide if self.way == "widened" else self.matrix
         return torch.bmm(a.to(kind), b.to(kind))
 
 
-def asked_dtype(x: Tensor) -> torch.dtype:
-    """The type that autocast asks for, or that of x."""
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of autocast if it is enabled, else that of x."""
     kind = x.device.type
     if x.dtype != torch.float64 and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
@@ -44,8 +44,8 @@ def asked_dtype(x: Tensor) -> torch.dtype:
 
 
 def precision_of(x: Tensor) -> Precision:
-    """How to compute with inputs like x, under the present autocast."""
-    low = asked_dtype(x)
+    """How to compute with inputs like x under the current autocast."""
+    low = compute_dtype(x)
     wide = at_least_float32(low)
     if low == wide:
         return Precision(low, low, low, "plain")
@@ -54,7 +54,7 @@ def precision_of(x: Tensor) -> Precision:
 
 
 def _way(device: str, low: torch.dtype) -> Way:
-    """float16 lacks the range of the factors w v and g / D, so only the matrix itself is kept in it."""
+    """float16 lacks the range of the factors w v and g / D, so only the matrix itself is stored in it."""
     if low == torch.float16:
         return "widened"
     if device == "cpu":

@@ -1,4 +1,4 @@
-"""What attention keeps between tokens: the past of a causal sequence, and keys prepared for many queries."""
+"""The state of attention between tokens: the past of a causal sequence, and keys prepared for many queries."""
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
@@ -25,13 +25,13 @@ class Stream(ABC):
     def extend(self, initial: InitialCondition) -> "Evolution":
         """Appends the next tokens; each depth's `mix` then appends their values."""
         if not initial.causal:
-            raise ValueError("a stream grows at its end: only causal attention can continue it")
+            raise ValueError("only causal attention can continue a stream")
         self._append_mask(initial)
         self.length += initial.keys.shape[1]
         return self._evolution(initial)
 
     def _append_mask(self, initial: InitialCondition) -> None:
-        """Keeps None as long as there is nothing to ignore."""
+        """The mask stays None while there is nothing to ignore."""
         new = initial.key_padding_mask
         if new is None and self.key_padding_mask is None:
             return
@@ -40,7 +40,7 @@ class Stream(ABC):
         self.key_padding_mask = torch.cat([old, none.expand(-1, initial.keys.shape[1]) if new is None else new], 1)
 
     def sees_no_key(self, queries: int) -> Bool[Tensor, "batch q"] | None:
-        """Which of the last `queries` tokens have no key to attend to; None where all have one."""
+        """Which of the last `queries` tokens have no key to attend to; None if all have one."""
         found = sees_no_key(self.key_padding_mask, causal=True)
         return None if found is None else found[:, -queries:]
 
@@ -72,14 +72,14 @@ class Stream(ABC):
 
     @abstractmethod
     def tensors(self) -> list[Tensor]:
-        """Everything it stores."""
+        """All stored tensors."""
 
 
 class PreparedKeys(ABC):
-    """The source of cross attention, one copy per sentence for any number of beams.
+    """The source of cross attention, stored once per sentence for any number of beams.
 
-    The values of every depth are one normalized encoder output, and the weights of every depth follow from the
-    block's input alone, so the attention of new queries at all depths is one product.
+    All depths share the values, the normalized encoder output, and their weights depend only on the block's input: the
+    attention of new queries at all depths is one product.
     """
 
     sentences: int
@@ -105,11 +105,11 @@ class PreparedKeys(ABC):
 
     @abstractmethod
     def tensors(self) -> list[Tensor]:
-        """Everything it stores."""
+        """All stored tensors."""
 
 
 class PreparedEvolution(ABC):
-    """The attention of some queries to prepared keys: `mixed` holds the averaged values of every depth."""
+    """The attention of queries to prepared keys; `mixed` are the averaged values of every depth."""
 
     mixed: Float[Tensor, "batch heads #depth q part"]
 

@@ -1,6 +1,6 @@
-"""How `once` cuts a block's matrices: tiles of rows and sequences that see the same keys.
+"""How `once` divides a block's matrices into tiles of rows and sequences that see the same keys.
 
-What causality or padding masks at the end of a tile is never computed.
+Scores that causality or padding masks at the end of a tile are never computed.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ WORTH_CUTTING = 2**19
 
 
 class Tile(NamedTuple):
-    """A range of the flattened (batch, heads), a range of queries, and how many keys these may see."""
+    """A range of the flattened (batch, heads), a range of queries, and how many keys they may see."""
 
     heads: slice
     rows: slice
@@ -30,7 +30,7 @@ class Tile(NamedTuple):
 
 
 def plan(batch: int, heads: int, queries: int, keys: int, lengths: list[int] | None, causal: bool) -> list[Tile]:
-    """Tiles that cover all visible scores; a single one where cutting would save little."""
+    """Tiles that cover all visible scores; a single tile if more would save little."""
     groups = [(slice(0, batch * heads), keys)]
     if lengths is not None and heads * queries * (keys * batch - sum(lengths)) >= batch * WORTH_CUTTING:
         groups = [(slice(b * heads, (b + 1) * heads), max(1, n)) for b, n in enumerate(lengths)]
@@ -43,10 +43,10 @@ def plan(batch: int, heads: int, queries: int, keys: int, lengths: list[int] | N
 
 
 class Tiling(NamedTuple):
-    """What is fixed over a block: its tiles, and the masks of each flattened (batch, head).
+    """The tiles of a block, and the masks of each flattened (batch, head).
 
-    `key_padding_mask` is None where the tiles already leave out every padded key; `sees_no_key` only exists in causal
-    attention, where it depends on the query.
+    `key_padding_mask` is None if the tiles already exclude all padded keys; `sees_no_key` is None unless attention is
+    causal, where it depends on the query.
     """
 
     tiles: list[Tile]
@@ -59,7 +59,7 @@ class Tiling(NamedTuple):
         return sum(heads * rows * keys for heads, rows, keys in (tile.shape for tile in self.tiles))
 
     def blocks(self, p: Tensor) -> Iterator[tuple[Tile, Tensor]]:
-        """Each tile with its (heads, rows, keys) part of the flat buffer."""
+        """Each tile and its (heads, rows, keys) part of the flat buffer."""
         start = 0
         for tile in self.tiles:
             heads, rows, keys = tile.shape
