@@ -92,8 +92,8 @@ def test_paths_and_tests_that_a_page_names_are_there(name):
         assert (ROOT / path).exists(), path
         assert not test or f"\ndef {test}(" in (ROOT / path).read_text(), test
     if name == "how-it-works.md":
-        for path, functions in re.findall(r"`(\w+/[\w/]+\.py)`: ([^|\n]+)", TEXTS[name]):
-            content = (ROOT / "src" / "transevolve" / path).read_text()
+        for path, functions in re.findall(r"`([\w/]+\.py)`: ([^|\n]+)", TEXTS[name]):
+            content = (ROOT / "src" / "transevolve" / "evolution" / path).read_text()
             for function in re.findall(r"`(?:\w+\.)?(\w+)`", functions):
                 assert re.search(rf"^ *(?:def|class) {function}\b", content, re.MULTILINE), function
 

@@ -356,9 +356,9 @@ def test_positions_have_no_limit():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hidden_size": 100, "num_attention_heads": 8}, "does not split into 8 heads of even width; 96 would"),
-        ({"hidden_size": 24, "num_attention_heads": 8}, "heads of even width; 16 would"),
-        ({"feedforward": "random", "intermediate_size": 65}, "is odd, 66 would do"),
+        ({"hidden_size": 100, "num_attention_heads": 8}, "does not split into 8 heads of even width; use 96"),
+        ({"hidden_size": 24, "num_attention_heads": 8}, "heads of even width; use 16"),
+        ({"feedforward": "random", "intermediate_size": 65}, "is odd, use 66"),
         ({"attention": "litteral"}, "did you mean 'literal'"),
         ({"feedforward": "dense"}, "feedforward"),
         ({"vocab_size": 0}, "vocab_size must be at least 1"),
@@ -392,7 +392,7 @@ def test_unknown_variant_and_size():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"input_ids": torch.tensor([[1, 50]])}, "input_ids holds 50, outside the vocabulary 0..49"),
+        ({"input_ids": torch.tensor([[1, 50]])}, "input_ids contains 50, outside the vocabulary 0..49"),
         ({"input_ids": torch.tensor([[1, -1]])}, "holds -1"),
         ({"input_ids": torch.zeros(1, 0, dtype=torch.long)}, "at least one token"),
         ({"input_ids": torch.tensor([1, 2])}, "must be .batch, length."),
@@ -415,7 +415,7 @@ def test_bad_input_is_refused(change, message):
 @pytest.mark.usefixtures("unchecked")
 def test_bad_decoder_input_is_refused():
     model = tiny(head="translator")
-    with pytest.raises(ValueError, match="decoder_input_ids holds 77"):
+    with pytest.raises(ValueError, match="decoder_input_ids contains 77"):
         model(torch.tensor([[1, 2]]), decoder_input_ids=torch.tensor([[77]]))
     with pytest.raises(ValueError, match="exactly one of decoder_input_ids"):
         model(torch.tensor([[1, 2]]))
@@ -441,7 +441,7 @@ def test_weights_of_another_variant_are_refused(tmp_path):
         model.load_state_dict(tiny("randomFF-1").state_dict())
     tiny("randomFF-1").save_pretrained(tmp_path)
     model.config.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="does not hold"):
+    with pytest.raises(ValueError, match="does not contain"):
         TransEvolveForSequenceClassification.from_pretrained(tmp_path)
 
 

@@ -310,7 +310,7 @@ def test_hidden_states_are_one_more_than_layers_and_attentions_are_refused():
     model = PeerForSequenceClassification(tiny_config()).eval()
     ids = torch.tensor([[1, 2, 3]])
     assert len(model(ids, output_hidden_states=True).hidden_states) == 3
-    with pytest.raises(ValueError, match="shows no attentions"):
+    with pytest.raises(ValueError, match="has no output_attentions"):
         model(ids, output_attentions=True)
 
 
@@ -389,5 +389,5 @@ def test_saved_models_give_the_same_logits_in_a_fresh_process(tmp_path):
 def test_weights_of_another_system_are_refused(tmp_path):
     PeerForSequenceClassification(tiny_config("linformer")).save_pretrained(tmp_path)
     tiny_config("performer").save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="does not hold the weights"):
+    with pytest.raises(ValueError, match="does not contain the weights"):
         PeerForSequenceClassification.from_pretrained(tmp_path)

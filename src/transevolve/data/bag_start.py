@@ -23,7 +23,7 @@ class BagStart:
 def bag_start(
     ids: np.ndarray,
     offsets: np.ndarray,
-    membership: np.ndarray | None,
+    multi_hot: np.ndarray | None,
     *,
     vocab_size: int,
     width: int,
@@ -34,23 +34,23 @@ def bag_start(
 ) -> BagStart:
     """From labelled texts, text i being `ids[offsets[i]:offsets[i + 1]]`, and unlabelled ones, which are read twice.
 
-    `membership` is (rows, classes), 1 where a text is of a class; None if labels are no classes.
+    `multi_hot` is (rows, classes), 1 where a text is of a class; None if labels are no classes.
     Of the `width` dimensions the last `classes` belong to naive Bayes, if they leave at least as many to co-occurrence.
     Special tokens count as seen wherever labelled texts hold them.
     """
     labelled = (ids[a:b] for a, b in pairwise(offsets))
     counts = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled).counts
     by_row = token_counts(ids, offsets, vocab_size)
-    if membership is None:
-        membership = np.zeros((by_row.shape[0], 0))
-    classes = membership.shape[1]
+    if multi_hot is None:
+        multi_hot = np.zeros((by_row.shape[0], 0))
+    classes = multi_hot.shape[1]
     reserved = classes if 2 * classes <= width else 0
     vectors = cooccurrence_vectors(counts, width - reserved, seed)
     weight = log_idf(counts.documents, counts.rows)
     weight[list(special)] = 0.0
-    by_class = counts_by_class(by_row, membership)
-    labels = membership.argmax(axis=1) if classes else np.zeros(0)
-    single = (membership.sum(axis=1) == 1).all() and len(np.unique(labels)) > 1
+    by_class = counts_by_class(by_row, multi_hot)
+    labels = multi_hot.argmax(axis=1) if classes else np.zeros(0)
+    single = (multi_hot.sum(axis=1) == 1).all() and len(np.unique(labels)) > 1
     if reserved and counts.rows > by_row.shape[0] and single:
         teacher = vector_teacher(by_row, labels, classes, vectors, np.exp(weight))
         by_class += taught_counts(unlabelled, teacher, vocab_size, classes)

@@ -27,9 +27,9 @@ def token_counts(ids: np.ndarray, offsets: np.ndarray, vocab_size: int) -> Spars
     return counts
 
 
-def counts_by_class(counts: Sparse, membership: np.ndarray) -> np.ndarray:
-    """(vocab, classes): how often each token stands in texts of each class; `membership` is (rows, classes)."""
-    return np.asarray(counts.T @ membership, dtype=np.float64)
+def counts_by_class(counts: Sparse, multi_hot: np.ndarray) -> np.ndarray:
+    """(vocab, classes): how often each token stands in texts of each class; `multi_hot` is (rows, classes)."""
+    return np.asarray(counts.T @ multi_hot, dtype=np.float64)
 
 
 def class_weights(by_class: np.ndarray, smoothing: float = SMOOTHING) -> np.ndarray:

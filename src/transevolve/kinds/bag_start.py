@@ -63,10 +63,10 @@ def _shape(width: int) -> dict[str, int]:
     return {"model.num_attention_heads": heads, "model.intermediate_size": 4 * width}
 
 
-def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, membership: np.ndarray | None) -> None:
+def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, multi_hot: np.ndarray | None) -> None:
     """Puts word vectors, document frequencies and class weights of the training texts into a fresh model.
 
-    `membership` has a row for each text and a column for each class; None where labels are no classes.
+    `multi_hot` has a row for each text and a column for each class; None where labels are no classes.
     """
     assert data.train is not None
     lengths, seed = column_array(data.train, "length"), recipe.training.seed
@@ -76,15 +76,15 @@ def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, mem
         drawn = rows_within(lengths, MOST_TOKENS, seed)
         say(f"word vectors and class weights start from {len(drawn):,} of {len(lengths):,} training rows")
         ids, offsets = joined_rows(data.train, drawn)
-        membership = None if membership is None else membership[drawn]
-    found = _kept_start(model.config.hidden_size, recipe, data, ids, offsets, membership)
+        multi_hot = None if multi_hot is None else multi_hot[drawn]
+    found = _kept_start(model.config.hidden_size, recipe, data, ids, offsets, multi_hot)
     if recipe.model.vectors is not None:
         found = _with_file(found, recipe.model.vectors, data)
     start_as_bag(model, found.vectors, found.classes, found.log_idf, found.seen)
 
 
 def _kept_start(
-    width: int, recipe: Recipe, data: TextData, ids: np.ndarray, offsets: np.ndarray, membership: np.ndarray | None
+    width: int, recipe: Recipe, data: TextData, ids: np.ndarray, offsets: np.ndarray, multi_hot: np.ndarray | None
 ) -> BagStart:
     """From the cache if it was computed before from the same tokens, labels and settings."""
     unlabelled, column, cache = recipe.data.unlabelled, recipe.data.text, cache_folder(recipe.data.cache)
@@ -99,9 +99,9 @@ def _kept_start(
         texts = () if unlabelled is None else unlabelled_ids(unlabelled, data.tokenizer, column, cache)
         if unlabelled is not None:
             say(f"counting words of {unlabelled}")
-        return vars(bag_start(ids, offsets, membership, **settings, unlabelled=texts))
+        return vars(bag_start(ids, offsets, multi_hot, **settings, unlabelled=texts))
 
-    labels = "no classes" if membership is None else membership
+    labels = "no classes" if multi_hot is None else multi_hot
     texts = "" if unlabelled is None else unlabelled_key(unlabelled, column) + tokenizer_digest(data.tokenizer)
     key = key_of_parts(START_VERSION, np.__version__, scipy.__version__, str(settings), texts, ids, offsets, labels)
     return BagStart(**kept_arrays(cache / f"start-{key}.npz", compute))

@@ -80,7 +80,7 @@ class EncoderKind(LabelledKind):
     def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> Prediction:
         """The prediction that a row of outputs stands for."""
 
-    def membership(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
+    def multi_hot(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
         """(rows, classes), 1 where a text is of a class; None where labels are no classes."""
         return None
 
@@ -97,7 +97,7 @@ class EncoderKind(LabelledKind):
         if recipe.model.initialization == "bag":
             assert data.train is not None
             labels = column_array(data.train, "labels")
-            start_from_texts(model, recipe, data, self.membership(labels, data))
+            start_from_texts(model, recipe, data, self.multi_hot(labels, data))
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
         return self.assess(*self.row_outputs(session, rows), session.model.config)

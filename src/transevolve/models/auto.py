@@ -1,7 +1,7 @@
-"""The Auto classes learn the models when the first configuration is made.
+"""Registers the models with Hugging Face's Auto classes when the first configuration is made.
 
-Every way to a model through them begins with its configuration; and `import transevolve` stays light, since
-transformers' `PreTrainedModel` brings accelerate with it.
+An Auto class always reads the configuration first, and `import transevolve` stays light: transformers'
+`PreTrainedModel` imports accelerate.
 """
 
 from functools import cache

@@ -1,7 +1,7 @@
-"""What every model shares, TransEvolve's and peers': embeddings, checked keywords, checked loading."""
+"""Base of all models, TransEvolve's and peers': initialization, checked keywords, checked loading."""
 
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -10,19 +10,26 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ..core.errors import nearest
 from ..evolution.block import Trace
+from ..evolution.feedforward import GlorotLinear
+from .embedding import Segments, TokenEmbedding
+from .pooling import PoolingHead
 
-# Arguments that tokenizers, pipelines, PEFT and `generate` pass to every model, and that change nothing here.
+# Arguments that tokenizers, pipelines, PEFT and `generate` pass to every model; they have no effect here.
 WITHOUT_EFFECT = {"token_type_ids", "cache_position", "logits_to_keep", "use_cache", "task_ids"}
 HEADS = ("head.", "lm_head.")
 
 
 class TextModel(PreTrainedModel):
-    """A `PreTrainedModel` on tokens that takes no unknown argument and no weights of another model."""
+    """A `PreTrainedModel` on tokens that rejects unknown arguments and weights of other models.
+
+    Modules of the classes in `initialized` have a `reset_parameters`.
+    """
 
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
     _input_embed_layer = "embedding"
     _key_mapping: dict[str, str] | None = None
+    initialized: ClassVar[tuple[type[nn.Module], ...]] = (GlorotLinear, TokenEmbedding, Segments)
 
     def encode(self, *inputs: Any) -> BaseModelOutput:
         """Token vectors for a head, from the arguments of the encoder's `forward` in their order."""
@@ -35,16 +42,29 @@ class TextModel(PreTrainedModel):
                 near = nearest(name, signature(self.forward).parameters)
                 raise TypeError(f"{type(self).__name__}.forward() has no argument {name!r}{near}")
 
-    def wanted(self, output_hidden_states: bool | None, output_attentions: bool | None) -> Trace | None:
-        """A trace if hidden states or attentions are wanted, by argument or by configuration."""
+    def new_trace(self, output_hidden_states: bool | None, output_attentions: bool | None) -> Trace | None:
+        """A trace if hidden states or attentions are requested, by argument or by configuration."""
         states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         attentions = self.config.output_attentions if output_attentions is None else output_attentions
         if not states and not attentions:
             return None
         return Trace([] if states else None, [] if attentions else None, [] if attentions else None)
 
-    def init_output(self, module: nn.Module) -> None:
-        """Initialises `lm_head` where it is not the embedding matrix."""
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, (*self.initialized, PoolingHead)):
+            module.reset_parameters()  # pyright: ignore[reportCallIssue]
+        if isinstance(module, self.initialized) and self.config.initializer_range is not None:
+            for name, weight in module.named_parameters():
+                if weight.ndim > 1 and name != "depth_weight":  # whose rows are vectors
+                    nn.init.normal_(weight, std=self.config.initializer_range)
+        if isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+        self._init_output(module)
+
+    def _init_output(self, module: nn.Module) -> None:
+        """Initializes `lm_head` unless it is the embedding matrix."""
         if module is not getattr(self, "lm_head", None) or not isinstance(module, nn.Linear):
             return
         if not self.config.tie_word_embeddings:
@@ -57,9 +77,9 @@ class TextModel(PreTrainedModel):
     def from_pretrained(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls, pretrained_model_name_or_path, *args, output_loading_info: bool = False, **kwargs
     ):
-        """As in `PreTrainedModel`, but weights of another model are an error, not a new initialisation.
+        """As in `PreTrainedModel`, but weights that do not fit are an error, not newly initialized.
 
-        Only a task head may be new (an encoder's checkpoint made into a classifier) or left out.
+        Only a task head may be missing (an encoder's checkpoint made into a classifier) or unused.
         """
         kwargs.setdefault("key_mapping", cls._key_mapping)
         model, info = super().from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
@@ -72,22 +92,15 @@ class TextModel(PreTrainedModel):
         if any(unfit.values()):
             listed = "; ".join(f"{kind} {', '.join(keys[:3])}" for kind, keys in unfit.items() if keys)
             raise ValueError(
-                f"{pretrained_model_name_or_path} does not hold the weights of this {cls.__name__} ({listed}):"
+                f"{pretrained_model_name_or_path} does not contain the weights of this {cls.__name__} ({listed}):"
                 " its config.json belongs to another model"
             )
         return (model, info) if output_loading_info else model
 
     def left_out(self) -> tuple[str, ...]:
-        """Prefixes of weights in a checkpoint, besides heads, that this model does without."""
+        """Prefixes of weights in a checkpoint, besides heads, that this model does not use."""
         return ()
 
 
 def as_tuple(collected: list[Tensor] | None) -> tuple[Tensor, ...] | None:
     return None if collected is None else tuple(collected)
-
-
-@torch.no_grad()
-def reset_norm(module: nn.Module) -> None:
-    if isinstance(module, nn.LayerNorm):
-        nn.init.ones_(module.weight)
-        nn.init.zeros_(module.bias)

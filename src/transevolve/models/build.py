@@ -1,4 +1,4 @@
-"""One builder per model: TransEvolve and peers under any head, and Marian's Transformer of the same shape."""
+"""Builders of all models: TransEvolve and peers with any head, and a Marian Transformer of the same shape."""
 
 from typing import Any
 
@@ -14,21 +14,20 @@ from .settings import size_settings
 
 
 def build_transevolve(head: str, variant: str = "fullFF-1", size: str = "small", **settings: Any) -> PreTrainedModel:
-    """TransEvolve under a head, named as its class without the prefix, such as "ForSequenceClassification"."""
+    """TransEvolve with a head, named like its class without the prefix, such as "ForSequenceClassification"."""
     return _class("TransEvolve", head, TRANSEVOLVE)(TransEvolveConfig.variant(variant, size=size, **settings))
 
 
 def build_peer(head: str, system: str, size: str = "small", **settings: Any) -> PreTrainedModel:
-    """Another system under a head: "Model", "ForSequenceClassification" or "ForMaskedLM"."""
+    """Another system with a head, such as "Model" or "ForSequenceClassification"."""
     return _class("Peer", head, PEER)(PeerConfig.of_size(system, size, **settings))
 
 
 def build_marian(size: str = "small", positions: int | None = None, **settings: Any) -> MarianMTModel:
-    """Marian of the width, depth, dropout and vocabulary that these settings give TransEvolve.
+    """Marian with the width, depth, dropout and vocabulary that TransEvolve has with these settings.
 
-    Sinusoidal positions, a table of `positions` of them; one embedding for source, target and logits. Takes what
-    `TransEvolveConfig` takes, and ignores what only TransEvolve has; `embedding_dropout` is refused, since Marian has
-    one dropout for all places.
+    It has a table of `positions` sinusoidal positions, and one embedding for source, target and logits. Settings that
+    only TransEvolve has are ignored; `embedding_dropout` is refused, since Marian has one dropout for everything.
     """
     return MarianMTModel(marian_config(size, positions, **settings))
 
@@ -37,7 +36,7 @@ def marian_config(size: str = "small", positions: int | None = None, **settings:
     require_known(TransEvolveConfig, settings, "num_hidden_layers")
     config = TransEvolveConfig(**{**size_settings(size), **settings})
     if config.embedding_dropout:
-        raise ValueError("marian has no embedding_dropout: its `dropout` covers the embedded tokens")
+        raise ValueError("marian has no embedding_dropout: its `dropout` applies to the embedded tokens too")
     sides = {
         "layers": (config.num_hidden_layers, (config.decoder_num_blocks or 1) * (config.decoder_block_depth or 1)),
         "attention_heads": (config.num_attention_heads,) * 2,

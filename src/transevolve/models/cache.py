@@ -1,4 +1,4 @@
-"""`TransEvolveCache`: what decoding keeps between tokens, as Hugging Face's `generate` holds it."""
+"""`TransEvolveCache`: the state of decoding as a Hugging Face cache."""
 
 from torch import Tensor
 from transformers import Cache
@@ -8,11 +8,9 @@ from ..evolution.decoder_state import DecoderState
 
 
 class TransEvolveCache(DecoderState, Cache):
-    """A `DecoderState` with the interface of a Hugging Face cache; `new_cache()` of a model that
-    generates makes one.
+    """A `DecoderState` with the interface of a Hugging Face cache, made by a model's `new_cache()`.
 
-    It has one past per block, not per layer. Reordering beams moves no tensor (except the sums of the `linear`
-    backend), and never the source.
+    It has one past per block, not per layer. Reordering beams moves no tensors, except the sums of `linear`.
     """
 
     def __init__(self, streams: list[Stream], rows_of: int | None = None):
@@ -29,7 +27,7 @@ class TransEvolveCache(DecoderState, Cache):
         return self.length
 
     def get_max_length(self, layer_idx: int | None = None) -> int:
-        """-1: it grows."""
+        """-1: there is no limit."""
         return -1
 
     @property
@@ -56,10 +54,10 @@ class TransEvolveCache(DecoderState, Cache):
             self.truncate(self.length + tokens_to_remove)
 
     def reset(self) -> None:
-        raise NotImplementedError("a cache belongs to its source sentences: make a new one with model.new_cache()")
+        raise NotImplementedError("a cache belongs to its source: make a new one with model.new_cache()")
 
     def update(self, *args, **kwargs):
-        raise NotImplementedError("evolved attention fills its cache itself: pass it to the model's forward")
+        raise NotImplementedError("evolved attention updates its cache itself: pass it to the model's forward")
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         raise NotImplementedError("use reorder_cache to add rows")

@@ -1,4 +1,4 @@
-"""Checks that every configuration makes."""
+"""Checks shared by the configurations."""
 
 from collections.abc import Iterable
 from dataclasses import fields
@@ -14,7 +14,7 @@ INHERITED = ("num_labels", "output_attentions", "attn_implementation", "name_or_
 
 
 def require_known(cls: type[PreTrainedConfig], names: Iterable[str], *more: str) -> None:
-    """Refuses a keyword that the configuration does not have."""
+    """Raises TypeError for a keyword that the configuration does not have."""
     known = [*(f.name for f in fields(cls) if not f.name.startswith("_")), *cls.attribute_map, *INHERITED, *more]
     for name in names:
         if name not in known:
@@ -22,7 +22,7 @@ def require_known(cls: type[PreTrainedConfig], names: Iterable[str], *more: str)
 
 
 def check_labels(number: Any) -> None:
-    """Bounds the label names that Hugging Face makes up, before it makes them."""
+    """Limits the number of label names before Hugging Face generates them."""
     if isinstance(number, int):
         try:
             LABELS.check(number)

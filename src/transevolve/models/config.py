@@ -1,4 +1,4 @@
-"""The configuration of every TransEvolve model."""
+"""The configuration of all TransEvolve models."""
 
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from .settings import VARIANTS, ModelSettings, variant_settings
 
 
 class classonly(classmethod):
-    """A class method that instances do not have: Hugging Face takes any attribute of a configuration for a setting."""
+    """A class method that instances lack: Hugging Face treats every attribute of a configuration as a setting."""
 
     def __get__(self, instance: object, owner: type | None = None):
         if instance is not None:
@@ -28,25 +28,25 @@ class classonly(classmethod):
 
 @strict
 class TransEvolveConfig(PreTrainedConfig, ModelSettings):
-    """What a TransEvolve model is.
+    """Configuration of a TransEvolve model.
 
     Shape: `vocab_size`, `hidden_size` (d, also the temporal width d'), `num_attention_heads`, `intermediate_size`,
     `num_blocks` blocks of `block_depth` depths, and the same for a decoder (`decoder_num_blocks`,
-    `decoder_block_depth`, by default those of the encoder).
+    `decoder_block_depth`; by default those of the encoder).
 
-    Mathematics: `feedforward` "full" or "random"; `evolution` "keys" (the paper's, after cancellation) or "none"
-    (attention shared unchanged over depths); `row_operators` carries the paper's Wk~, which cannot matter;
-    `convention` "paper" or "reference" (the authors' released code); `rotation_seed` draws the rotations of a random
-    feed-forward (None: they are in the checkpoint); `rotation_init` "unit" (output as large as the input) or
-    "reference" (the authors', almost zero); `initializer_range` is the deviation of every learned matrix at the start,
-    as in Hugging Face's models (None: the authors', Glorot's and 1/sqrt(d) for embeddings).
+    Mathematics: `feedforward` "full" or "random"; `evolution` "keys" (the paper's, after cancellation) or "none" (all
+    depths of a block share one attention); `row_operators` includes the paper's Wk~, which has no effect; `convention`
+    "paper" or "reference" (the authors' released code); `rotation_seed` seeds the rotations of a random feed-forward
+    (None: they are in the checkpoint); `rotation_init` "unit" (output as large as the input) or "reference" (the
+    authors', almost zero); `initializer_range` is the initial standard deviation of every learned matrix, as in Hugging
+    Face's models (None: the authors' initialization, Glorot's and 1/sqrt(d) for embeddings).
 
-    Computation: `attention` names a backend. All are exact but `linear`, which approximates by `num_features` random
-    features a head (`feature_map` "positive", drawn from `feature_seed`, again every `feature_redraw_interval` training
-    passes unless 0) or by elu(x) + 1 ("elu"). `auto` uses `once` while its matrices take less than
-    `attention_memory_budget` bytes, else `fused`.
+    Computation: `attention` names a backend. All are exact except `linear`, which approximates attention by
+    `num_features` random features per head (`feature_map` "positive", drawn from `feature_seed` and redrawn every
+    `feature_redraw_interval` training passes unless 0) or by elu(x) + 1 ("elu"). `auto` uses `once` while its matrices
+    take less than `attention_memory_budget` bytes, else `fused`.
 
-    `max_position_embeddings` is what tokenizers truncate at; positions are computed, so a model takes any length.
+    `max_position_embeddings` is the length that tokenizers truncate to; the model itself takes any length.
     """
 
     model_type: ClassVar[str] = "transevolve"
@@ -80,7 +80,7 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
 
     @property
     def num_hidden_layers(self) -> int:
-        """Depths of all blocks of the encoder; setting it changes `block_depth`."""
+        """Depths of all encoder blocks; setting it changes `block_depth`."""
         return self.num_blocks * self.block_depth
 
     @num_hidden_layers.setter
@@ -90,7 +90,7 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
         self.block_depth = layers // self.num_blocks
 
     def validate_ranges(self):
-        """Part of the validation that `@strict` runs."""
+        """Called by `@strict`."""
         check_ranges(self)
         for prefix in ("", "decoder_"):
             blocks, depth = getattr(self, f"{prefix}num_blocks"), getattr(self, f"{prefix}block_depth")
@@ -98,33 +98,33 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
                 raise ValueError(f"{prefix}num_blocks={blocks} of {depth} depths exceed {MAX_DEPTH} depths in all")
 
     def validate_sizes(self):
-        """Part of the validation that `@strict` runs."""
+        """Called by `@strict`."""
         even = 2 * self.num_attention_heads
         if self.hidden_size % even:
             below = max(even, self.hidden_size // even * even)
             raise ValueError(
                 f"hidden_size={self.hidden_size} does not split into {self.num_attention_heads} heads of even width;"
-                f" {below} would"
+                f" use {below}"
             )
         if self.feedforward == "random" and self.intermediate_size % 2:
             raise ValueError(
                 f"a random feed-forward is half sines, half cosines: intermediate_size={self.intermediate_size} is odd,"
-                f" {self.intermediate_size + 1} would do"
+                f" use {self.intermediate_size + 1}"
             )
 
     def validate_choices(self):
-        """Part of the validation that `@strict` runs."""
+        """Called by `@strict`."""
         if self.attention not in BACKENDS:
             known = list(BACKENDS)
             raise ValueError(f"unknown attention {self.attention!r}" + suggestion(self.attention, known))
         if self.convention == "reference":
             if self.hidden_size != 64 * self.num_attention_heads:
                 raise ValueError(
-                    "the authors' code knows only heads of 64: convention='reference' with"
+                    "the authors' code only has heads of width 64: convention='reference' with"
                     f" {self.num_attention_heads} heads needs hidden_size={64 * self.num_attention_heads}"
                 )
             if self.rotation_init != "reference":
-                raise ValueError("convention='reference' goes with rotation_init='reference'")
+                raise ValueError("convention='reference' needs rotation_init='reference'")
 
     @classonly  # pyright: ignore[reportArgumentType]
     def variant(cls, name: str, *, size: str = "small", **overrides: Any) -> "TransEvolveConfig":
@@ -133,11 +133,11 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
         return cls(**{**variant_settings(name, size), **overrides})  # pyright: ignore[reportCallIssue]
 
     def backend(self) -> Backend:
-        """The attention backend, with those settings that are its own."""
+        """The configured attention backend."""
         return BlockOptions.of(self, self.block_depth).backend()
 
     def drawn_checksum(self) -> str | None:
-        """The fingerprint of the rotations this machine draws for this configuration; None if it draws none."""
+        """The checksum of the rotations that this machine draws for the configuration; None if it draws none."""
         if self.feedforward != "random" or self.rotation_seed is None:
             return None
         layout = [(self.num_blocks, self.block_depth)]

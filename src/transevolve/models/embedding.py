@@ -22,7 +22,7 @@ def sinusoidal_positions(
 
 
 class Segments(nn.Embedding):
-    """A vector for each part of a text that separators divide, added to the tokens of the part."""
+    """A vector per segment of a text, added to its tokens; separators end segments."""
 
     def __init__(self, count: int, hidden_size: int, separator: int):
         super().__init__(count, hidden_size)
@@ -32,15 +32,15 @@ class Segments(nn.Embedding):
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
 
     def forward(self, input: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
-        """A separator belongs to the part that it ends."""
+        """A separator belongs to the segment that it ends."""
         ends = (input == self.separator).long()
         return super().forward((ends.cumsum(1) - ends).clamp(max=self.num_embeddings - 1))
 
 
 class TokenEmbedding(nn.Embedding):
-    """Embeddings scaled to unit variance; in training, some of their entries dropped.
+    """Embeddings scaled to unit variance, with dropout.
 
-    `seen`, if there is one, marks the tokens of the training texts; the others count as padding.
+    `seen`, if it is not None, marks tokens of the training texts; all others are treated as padding.
     """
 
     seen: Tensor | None
@@ -84,7 +84,7 @@ def add_positions(
 
 
 def token_embedding(config: Any) -> TokenEmbedding:
-    """The embedding that a model's configuration describes."""
+    """The embedding of a model, from its configuration."""
     shape = (config.vocab_size, config.hidden_size)
     embedding = TokenEmbedding(*shape, config.embedding_dropout, config.position_scale, config.drop_unseen)
     embedding.add_segments(config.type_vocab_size, config.sep_token_id)

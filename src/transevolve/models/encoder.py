@@ -1,32 +1,31 @@
-"""`TransEvolveModel`, the encoder, and what all TransEvolve models share."""
+"""`TransEvolveModel`, the encoder, and the base of all TransEvolve models."""
 
 import copy
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from ..evolution.attention import EvolvedAttention
 from ..evolution.block import BlockOptions
-from ..evolution.feedforward import GlorotLinear, RotationLinear
+from ..evolution.feedforward import RotationLinear
 from ..evolution.stack import EvolvedEncoder
-from .base import TextModel, as_tuple, reset_norm
+from .base import TextModel, as_tuple
 from .cache import TransEvolveCache
 from .config import TransEvolveConfig
-from .embedding import Segments, TokenEmbedding, token_embedding
+from .embedding import token_embedding
 from .inputs import embed, ignored_tokens, padding_mask
-from .pooling import PoolingHead
 
 
 class TransEvolvePreTrainedModel(TextModel):
-    """Initialisation, rotations and loading, the same for every head."""
+    """Initialization, rotations and loading, for every head."""
 
     config: TransEvolveConfig
     config_class = TransEvolveConfig
     base_model_prefix = "model"
     _no_split_modules = ["EncoderBlock", "DecoderBlock"]  # noqa: RUF012
+    initialized = (*TextModel.initialized, EvolvedAttention, RotationLinear)
 
     def __init__(self, config: TransEvolveConfig, *args, **kwargs):
         config.validate()
@@ -38,32 +37,20 @@ class TransEvolvePreTrainedModel(TextModel):
         if config.rotation_checksum != drawn:
             raise ValueError(
                 f"rotation checksum mismatch: the checkpoint was trained with rotations {config.rotation_checksum},"
-                f" but rotation_seed={config.rotation_seed} draws {drawn} here, which would be another model."
+                f" but rotation_seed={config.rotation_seed} draws {drawn} here, which is a different model."
                 " Restore the seed and shape it was saved with; for a new model set rotation_checksum=None"
             )
 
     def encode(self, *inputs: Any) -> BaseModelOutput:
         return self.model(*inputs, return_dict=True)
 
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (EvolvedAttention, GlorotLinear, RotationLinear, TokenEmbedding, Segments)):
-            module.reset_parameters()
-            if self.config.initializer_range is not None:
-                for weight in learned_matrices(module):
-                    nn.init.normal_(weight, std=self.config.initializer_range)
-        if isinstance(module, PoolingHead):
-            module.reset_parameters()
-        reset_norm(module)
-        self.init_output(module)
-
 
 class TransEvolveModel(TransEvolvePreTrainedModel):
     """The encoder: token ids in, one vector per token out.
 
-    It is causal if `config.is_decoder`; `past_key_values` may then hold the tokens before these.
+    It is causal if `config.is_decoder`; `past_key_values` may then contain earlier tokens.
 
-    `hidden_states` are X^l entering each depth, and the output; `attentions` one matrix per depth.
+    `hidden_states` are X^l before each depth, and the output; `attentions` has one matrix per depth.
     """
 
     _key_mapping = {r"^encoder\.(embedding|encoder)\.": r"\1."}  # noqa: RUF012
@@ -91,7 +78,7 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
         **kwargs,
     ) -> BaseModelOutput:
         self.check_keywords(kwargs)
-        trace = self.wanted(output_hidden_states, output_attentions)
+        trace = self.new_trace(output_hidden_states, output_attentions)
         start, streams = (0, None) if past_key_values is None else (past_key_values.length, past_key_values.streams)
         x = embed(self.embedding, input_ids, inputs_embeds, start, position_ids=position_ids)
         mask = padding_mask(attention_mask, (x.shape[0], start + x.shape[1]))
@@ -104,8 +91,3 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
             hidden_states=as_tuple(trace and trace.hidden_states),  # pyright: ignore[reportArgumentType]
             attentions=as_tuple(trace and trace.attentions),  # pyright: ignore[reportArgumentType]
         )
-
-
-def learned_matrices(module: nn.Module) -> list[Tensor]:
-    """All but biases, singular values, and the depths' weights, which are vectors."""
-    return [weight for name, weight in module.named_parameters() if weight.ndim > 1 and name != "depth_weight"]

@@ -1,4 +1,4 @@
-"""What enters a model, checked: a clear error beats a wrong number."""
+"""Checked inputs of a model: token ids, masks, embeddings and positions."""
 
 import torch
 from torch import Tensor
@@ -11,11 +11,11 @@ def checked_ids(input_ids: Tensor, vocab_size: int, name: str = "input_ids") -> 
         raise ValueError(f"{name} must be (batch, length), got shape {tuple(input_ids.shape)}")
     if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
         raise TypeError(f"{name} must be integers, got {input_ids.dtype}")
-    if _can_look(input_ids) and input_ids.numel():
+    if _can_read(input_ids) and input_ids.numel():
         low, high = (int(v) for v in input_ids.aminmax())
         if low < 0 or high >= vocab_size:
             wrong = low if low < 0 else high
-            raise ValueError(f"{name} holds {wrong}, outside the vocabulary 0..{vocab_size - 1}")
+            raise ValueError(f"{name} contains {wrong}, outside the vocabulary 0..{vocab_size - 1}")
     return input_ids
 
 
@@ -25,10 +25,10 @@ def padding_mask(attention_mask: Tensor | None, shape: tuple[int, int], name: st
         return None
     if tuple(attention_mask.shape) != tuple(shape):
         raise ValueError(f"{name} must have shape {tuple(shape)} like its tokens, got {tuple(attention_mask.shape)}")
-    if _can_look(attention_mask) and attention_mask.dtype != torch.bool:
+    if _can_read(attention_mask) and attention_mask.dtype != torch.bool:
         wrong = attention_mask[(attention_mask != 0) & (attention_mask != 1)]
         if wrong.numel():
-            raise ValueError(f"{name} must hold only 0 and 1 (1 = real), found {wrong[0].item()}")
+            raise ValueError(f"{name} must contain only 0 and 1 (1 = real), found {wrong[0].item()}")
     return attention_mask == 0
 
 
@@ -40,9 +40,9 @@ def embed(
     prefix: str = "",
     position_ids: Tensor | None = None,
 ) -> Tensor:
-    """Token vectors with positions, from ids or from vectors of the caller's own (scaled as `embedding` scales)."""
+    """Token vectors with positions, from ids or from embeddings (scaled as `embedding` scales them)."""
     if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError(f"give exactly one of {prefix}input_ids and {prefix}inputs_embeds")
+        raise ValueError(f"pass exactly one of {prefix}input_ids and {prefix}inputs_embeds")
     if input_ids is not None:
         inputs_embeds = embedding(checked_ids(input_ids, embedding.num_embeddings, f"{prefix}input_ids"))
     assert inputs_embeds is not None
@@ -75,6 +75,6 @@ def checked_positions(position_ids: Tensor, shape: tuple[int, int], prefix: str 
     return position_ids
 
 
-def _can_look(tensor: Tensor) -> bool:
-    """Looking at values stalls an accelerator and cannot be traced, so they are checked on the CPU only."""
+def _can_read(tensor: Tensor) -> bool:
+    """Whether values can be checked: reading them stalls an accelerator and cannot be traced."""
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling()

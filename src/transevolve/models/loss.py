@@ -1,4 +1,4 @@
-"""The losses: Hugging Face's three for classification, and the paper's smoothed cross entropy for translation."""
+"""Losses: Hugging Face's three for classification, and the paper's smoothed cross entropy for translation."""
 
 import math
 
@@ -15,9 +15,9 @@ def classification_loss(
     smoothing: float = 0.0,
     count: Int[Tensor, ""] | int | None = None,
 ) -> Float[Tensor, ""]:
-    """By `problem_type`; where it is None, regression for one label, else by the dtype of `labels`.
+    """The loss of `problem_type`; if None, regression for one label, else by the dtype of `labels`.
 
-    The mean over labels; over `count` labels, where the batch is a part of a larger one.
+    It is the mean over labels, or the sum divided by `count` if the batch is part of a larger one.
     """
     reduction = "mean" if count is None else "sum"
     divisor = 1 if count is None else count
@@ -48,10 +48,10 @@ def smoothed_cross_entropy(
     count: Int[Tensor, ""] | int | None = None,
     ignore_index: int = -100,
 ) -> Float[Tensor, ""]:
-    """Cross entropy with 1 - eps on the gold class and eps/(V-1) on every other, less the entropy of that target, so
-    that a perfect model scores 0 (as tensor2tensor and the authors' code have it).
+    """Cross entropy with 1 - eps on the gold class and eps/(V-1) on every other, minus the entropy of that target, so
+    that a perfect model scores 0 (as in tensor2tensor and the authors' code).
 
-    The mean over tokens; over `count` tokens, where the batch is a part of a larger one.
+    It is the mean over tokens, or the sum divided by `count` if the batch is part of a larger one.
     """
     vocab = logits.shape[-1]
     real = labels != ignore_index

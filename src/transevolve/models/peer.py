@@ -1,8 +1,7 @@
-"""Any system of `peers` as Hugging Face models, with the embedding, heads and losses of TransEvolve's own."""
+"""Systems of `peers` as Hugging Face models, with the embedding, heads and losses of TransEvolve's models."""
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
@@ -10,15 +9,14 @@ from transformers.utils.generic import can_return_tuple
 from ..evolution.feedforward import GlorotLinear
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
-from .base import TextModel, as_tuple, reset_norm
-from .embedding import Segments, TokenEmbedding, token_embedding
-from .encoder import learned_matrices
+from .base import TextModel, as_tuple
+from .embedding import token_embedding
 from .heads.classification import SequenceClassification
 from .heads.masked import MaskedLanguageModel
 from .heads.tokens import TokenClassification
 from .inputs import embed, ignored_tokens, padding_mask
 from .peer_config import PeerConfig
-from .pooling import PoolingHead, pooling_head
+from .pooling import pooling_head
 
 
 class PeerPreTrainedModel(TextModel):
@@ -27,6 +25,7 @@ class PeerPreTrainedModel(TextModel):
     config: PeerConfig
     config_class = PeerConfig
     _no_split_modules = ["PeerLayer", "MacaronLayer"]  # noqa: RUF012
+    initialized = (*TextModel.initialized, Mixer)
 
     def __init__(self, config: PeerConfig):
         config.validate()
@@ -36,25 +35,11 @@ class PeerPreTrainedModel(TextModel):
             config.system, config, config.num_hidden_layers, config.max_position_embeddings, config.system_settings
         )
 
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (Mixer, GlorotLinear, TokenEmbedding, Segments)):
-            module.reset_parameters()
-            if self.config.initializer_range is not None:
-                for weight in learned_matrices(module):
-                    nn.init.normal_(weight, std=self.config.initializer_range)
-        if isinstance(module, PoolingHead):
-            module.reset_parameters()
-        reset_norm(module)
-        self.init_output(module)
-
     def encode(self, *inputs: Any) -> BaseModelOutput:
         input_ids, attention_mask, inputs_embeds, position_ids, *shown = inputs
-        trace = self.wanted(*shown)
+        trace = self.new_trace(*shown)
         if trace is not None and trace.attentions is not None:
-            raise ValueError(
-                f"system {self.config.system!r} shows no attentions: not every system has a matrix of them"
-            )
+            raise ValueError(f"system {self.config.system!r} has no output_attentions: not every system forms a matrix")
         x = embed(self.embedding, input_ids, inputs_embeds, position_ids=position_ids)
         padding = padding_mask(attention_mask, (x.shape[0], x.shape[1]))
         y = self.encoder(x, ignored_tokens(self.embedding, input_ids, padding), trace=trace)

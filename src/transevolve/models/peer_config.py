@@ -1,4 +1,4 @@
-"""What makes a classifier on another system: its configuration."""
+"""The configuration of models of other systems."""
 
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from .settings import PeerSettings, size_settings
 
 @strict
 class PeerConfig(PreTrainedConfig, PeerSettings):
-    """What a peer is: the name of its `system`, the shape all systems share, and `system_settings` of its own.
+    """Configuration of a peer: the name of its `system`, the settings all systems share, and its `system_settings`.
 
     `max_position_embeddings` is a hard limit only for systems whose parameters depend on the length.
     """
@@ -33,11 +33,11 @@ class PeerConfig(PreTrainedConfig, PeerSettings):
         super().__post_init__(**kwargs)
 
     def validate_ranges(self):
-        """Part of the validation that `@strict` runs."""
+        """Called by `@strict`."""
         check_ranges(self)
 
     def validate_system(self):
-        """Part of the validation that `@strict` runs."""
+        """Called by `@strict`."""
         check_settings(self.system, self.system_settings or {})
 
     @classmethod

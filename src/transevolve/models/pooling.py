@@ -10,7 +10,7 @@ from ..evolution.feedforward import GlorotLinear
 
 
 def masked_mean(x: Float[Tensor, "batch n d"], padding: Bool[Tensor, "batch n"] | None) -> Float[Tensor, "batch d"]:
-    """The mean over real tokens; zero for a sequence that has none."""
+    """The mean over real tokens; zero for a sequence without any."""
     if padding is None:
         return x.mean(1)
     real = (~padding)[..., None].to(x.dtype)
@@ -20,7 +20,7 @@ def masked_mean(x: Float[Tensor, "batch n d"], padding: Bool[Tensor, "batch n"] 
 def weighted_mean(
     x: Float[Tensor, "batch n d"], log_weight: Float[Tensor, "batch n"], padding: Bool[Tensor, "batch n"] | None
 ) -> Float[Tensor, "batch d"]:
-    """The mean over real tokens, each weighted by exp(log_weight); zero for a sequence that has none."""
+    """The mean over real tokens weighted by exp(log_weight); zero for a sequence without any."""
     if padding is not None:
         log_weight = log_weight.masked_fill(padding, -torch.inf)
     highest = log_weight.detach().amax(1, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
@@ -32,7 +32,7 @@ def weighted_mean(
 class PoolingHead(nn.Module):
     """Masked mean, layer norm, linear: from token vectors to logits.
 
-    With a vocabulary the mean is weighted by exp(w[token]), w learned; it starts as the plain mean.
+    With a vocabulary the mean is weighted by exp(w[token]), with w learned and initially zero.
     """
 
     def __init__(self, hidden_size: int, num_labels: int, eps: float, vocab_size: int | None = None):
@@ -51,11 +51,11 @@ class PoolingHead(nn.Module):
         if self.token_weight is None:
             return self.classifier(self.norm(masked_mean(x, padding)))
         if input_ids is None:
-            raise ValueError("pooling='weighted' weighs tokens by their ids: give input_ids, not inputs_embeds")
+            raise ValueError("pooling='weighted' needs input_ids, not inputs_embeds")
         return self.classifier(self.norm(weighted_mean(x, self.token_weight[input_ids], padding)))
 
 
 def pooling_head(config: Any) -> PoolingHead:
-    """The head that a classifier's configuration describes."""
+    """The head of a classifier, from its configuration."""
     vocab_size = config.vocab_size if config.pooling == "weighted" else None
     return PoolingHead(config.hidden_size, config.num_labels or 1, config.resolved_eps, vocab_size)

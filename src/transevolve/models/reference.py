@@ -21,9 +21,9 @@ from .heads.seq2seq import TransEvolveForConditionalGeneration
 
 
 def load_reference(weights: Mapping[str, np.ndarray], *, heads: int) -> TransEvolvePreTrainedModel:
-    """The model recorded in `weights`: a classifier, an encoder-decoder, or an encoder, recognized by the names.
+    """The model with these weights: a classifier, an encoder-decoder or an encoder, depending on their names.
 
-    Random draws (`....ff.linear_1.coeffs`, `.phases`) go into the model and its checkpoints.
+    Random draws (`....ff.linear_1.coeffs`, `.phases`) are stored in the model and its checkpoints.
     """
     reader = _Reader(weights)
     config = _config(reader, heads)
@@ -51,7 +51,7 @@ def encoder_of(model: TransEvolvePreTrainedModel) -> TransEvolveModel:
 
 
 class _Reader:
-    """Hands out arrays by path and remembers which were asked for."""
+    """Returns arrays by path and records which were read."""
 
     def __init__(self, weights: Mapping[str, np.ndarray]):
         self.weights = weights

@@ -1,7 +1,6 @@
-"""Every setting of a model, declared once; the Hugging Face configurations, recipes and command line derive from it.
+"""All settings of models, declared once; Hugging Face configurations, recipes and the command line derive from them.
 
-Imports neither torch nor transformers. `dataclasses.fields(ModelSettings)` lists name, type and default;
-`field.metadata` has `help` and `range` (None where any value of the type will do).
+Imports neither torch nor transformers. `field.metadata` has `help` and `range` (None: any value of the type).
 """
 
 from dataclasses import dataclass
@@ -26,32 +25,32 @@ LABELS = Range(1, 2**20)
 
 @dataclass(kw_only=True)
 class TextSettings:
-    """What models of text share, whatever their layers."""
+    """Settings of all models of text."""
 
     vocab_size: int = setting(30522, "Tokens in the vocabulary.", Range(1, 2**24))
     max_position_embeddings: int = setting(512, "Length that tokenizers truncate to.", Range(1, 2**24))
-    type_vocab_size: int = setting(1, "Segments of a text with a vector each: 2 for pairs of texts.", Range(1, 2**16))
+    type_vocab_size: int = setting(1, "Segments with a vector each: 2 for pairs of texts.", Range(1, 2**16))
     sep_token_id: int | None = setting(None, "Token that ends a segment.", Range(0, 2**24))
     embedding_dropout: float = setting(0.0, "Dropout on the embedded tokens.", SHARE)
-    position_scale: float = setting(1.0, "Size of the positions that are added to the embedded tokens.", Range(0, 1e3))
+    position_scale: float = setting(1.0, "Factor of the positions added to the embedded tokens.", Range(0, 1e3))
     pooling: Literal["mean", "weighted"] = setting(
-        "mean", "A text is the mean of its tokens, or their mean weighted by exp(w[token]), w learned."
+        "mean", "mean of the tokens of a text, or weighted: their mean with learned weights exp(w[token])."
     )
-    drop_unseen: bool = setting(False, "Leave out tokens that no training text has.")
+    drop_unseen: bool = setting(False, "Ignore tokens that are in no training text.")
     initializer_range: float | None = setting(
         None,
-        "Standard deviation of every learned matrix at the start; by default the authors'.",
+        "Initial standard deviation of every learned matrix; by default the authors' initialization.",
         Range(0, 1e6, above=True),
     )
-    label_smoothing: float = setting(0.0, "Probability that the target spreads over the other classes.", SHARE)
+    label_smoothing: float = setting(0.0, "Probability that is spread over the other classes.", SHARE)
     tie_word_embeddings: bool = setting(True, "One matrix for token embeddings and output logits.")
 
 
 @dataclass(kw_only=True)
 class ModelSettings(EvolutionSettings, TextSettings):
-    """The settings of TransEvolve."""
+    """Settings of TransEvolve models."""
 
-    num_blocks: int = setting(1, "Blocks, each with an initial condition of its own.", DEPTH)
+    num_blocks: int = setting(1, "Blocks; each starts a new initial condition.", DEPTH)
     block_depth: int = setting(6, "Depths per block.", DEPTH)
     decoder_num_blocks: int | None = setting(None, "Blocks of the decoder; by default num_blocks.", DEPTH)
     decoder_block_depth: int | None = setting(None, "Depths per decoder block; by default block_depth.", DEPTH)
@@ -59,11 +58,11 @@ class ModelSettings(EvolutionSettings, TextSettings):
 
 @dataclass(kw_only=True)
 class PeerSettings(LayerSettings, TextSettings):
-    """The settings of every other system; `system_settings` are those that only one system has."""
+    """Settings of models of other systems; `system_settings` are those of one system."""
 
     system: str = setting("transformer", "Name of the system; `transevolve systems` lists them.")
     num_hidden_layers: int = setting(6, "Layers.", DEPTH)
-    system_settings: dict[str, Any] | None = setting(None, "Settings of this system alone, such as {features: 128}.")
+    system_settings: dict[str, Any] | None = setting(None, "Settings of this system only, such as {features: 128}.")
 
 
 def size_settings(size: str) -> dict[str, int]:

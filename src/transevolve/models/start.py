@@ -1,8 +1,8 @@
-"""A start that learns from few rows: the model begins as a bag of vectors, and learns the rest on top of that.
+"""An initialization for few rows: the model starts as a bag of word vectors, and learns the rest on top of that.
 
-Every branch's last matrix is zero, so that each token's vector passes the encoder unchanged; the vectors come from
+The last matrix of every branch is zero, so token vectors pass the encoder unchanged. The vectors come from
 co-occurrence, the pooling weights from document frequencies, and the last dimensions of each vector, one per class,
-from naive Bayes. The same functions start every system, so that a comparison stays fair.
+from naive Bayes. All systems are initialized by the same functions, so that a comparison is fair.
 """
 
 import math
@@ -41,14 +41,14 @@ def branch_outputs(model: nn.Module) -> Iterator[Any]:
 
 @torch.no_grad()
 def zero_branches(model: nn.Module) -> None:
-    """Every branch puts out nothing at first; its last matrix learns first, then what is before it."""
+    """Sets the last matrix of every branch to zero, so that its output is zero at first."""
     for weight in branch_outputs(model):
         weight.zero_()
 
 
 @torch.no_grad()
 def set_vectors(embedding: TokenEmbedding, vectors: Float[np.ndarray, "vocab width"], first: int = 0) -> None:
-    """Put vectors into the embedding's dimensions from `first` on; zero rows leave the embedding as it is."""
+    """Copies vectors into the embedding's dimensions from `first` on, except rows of zeros."""
     rows = np.flatnonzero(np.abs(vectors).sum(1))
     known = torch.from_numpy(vectors[rows]).to(embedding.weight)
     embedding.weight[torch.from_numpy(rows), first : first + vectors.shape[1]] = known
@@ -56,7 +56,7 @@ def set_vectors(embedding: TokenEmbedding, vectors: Float[np.ndarray, "vocab wid
 
 @torch.no_grad()
 def set_class_weights(embedding: TokenEmbedding, weights: Float[np.ndarray, "vocab classes"], scale: float) -> None:
-    """Put what each token says about the classes into the last dimensions, as large as `scale` times the others."""
+    """Copies the class weights of each token into the last dimensions, `scale` times as large as the others."""
     classes = weights.shape[1]
     known = np.abs(weights).sum(1) > 0
     if classes == 0 or not known.any():
@@ -68,7 +68,7 @@ def set_class_weights(embedding: TokenEmbedding, weights: Float[np.ndarray, "voc
 
 @torch.no_grad()
 def read_class_weights(head: PoolingHead, scale: float) -> None:
-    """The head reads the class dimensions alone: at first the model is naive Bayes."""
+    """Makes the head read only the class dimensions: at first the model is naive Bayes."""
     classifier = head.classifier
     classes = classifier.out_features
     classifier.weight.zero_()
@@ -85,9 +85,9 @@ def start_as_bag(
     class_scale: float = 1.0,
     head_scale: float = 1.0,
 ) -> None:
-    """Start a classifier of any system as a bag of vectors. Arguments are the fields of `data.bag_start.BagStart`.
+    """Initializes a classifier of any system as a bag of vectors, with the fields of `data.bag_start.BagStart`.
 
-    What the configuration leaves out (weighted pooling, unseen tokens) is skipped.
+    Weighted pooling and unseen tokens are skipped if the configuration does not use them.
     """
     embedding = model.get_input_embeddings()
     assert isinstance(embedding, TokenEmbedding)

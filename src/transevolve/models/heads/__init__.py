@@ -1,6 +1,6 @@
-"""Every model class: a new head is a file here, and a line in `MODELS`.
+"""All model classes. A new head is a file here, and a line in `MODELS`.
 
-Auto classes and the names of the package derive from it. Imports neither torch nor transformers.
+Auto classes and the public names of the package derive from it. Imports neither torch nor transformers.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ TRANSEVOLVE, PEER = "transevolve", "transevolve-peer"
 
 
 class ModelClass(NamedTuple):
-    """Where a class lives (a module under `transevolve.models`), and which Auto class finds it by its configuration."""
+    """The module of a class (under `transevolve.models`), and the Auto class that it is registered with."""
 
     name: str
     module: str

@@ -15,10 +15,10 @@ from ..loss import smoothed_cross_entropy
 
 
 class TransEvolveForCausalLM(CachedGeneration, TransEvolvePreTrainedModel, GenerationMixin):
-    """`labels` are the tokens themselves, -100 where padded: the logits of token i predict label i + 1.
+    """`labels` are the tokens, -100 at padding: the logits of token i predict label i + 1.
 
-    With `past_key_values` the tokens follow those it holds, and `attention_mask` covers all of them. Without, a cache
-    is made and returned if `use_cache` (by default `config.use_cache`, except in training and with labels).
+    With `past_key_values` the tokens continue those in it, and `attention_mask` covers all of them. Without, a cache is
+    made and returned if `use_cache` (by default `config.use_cache`, except in training and with labels).
     """
 
     accepts_loss_kwargs = True
@@ -58,8 +58,8 @@ class TransEvolveForCausalLM(CachedGeneration, TransEvolvePreTrainedModel, Gener
         )
         y = encoded.last_hidden_state
         assert y is not None
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        logits = self.lm_head(y[:, kept])
+        selected = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(y[:, selected])
         loss = None
         if labels is not None:
             smoothing = self.config.label_smoothing

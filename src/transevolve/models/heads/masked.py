@@ -12,10 +12,10 @@ from ..loss import smoothed_cross_entropy
 
 
 class MaskedLanguageModel:
-    """`labels` are the tokens behind the masks, -100 everywhere else.
+    """`labels` are the original tokens at masks, -100 everywhere else.
 
-    With `labelled_only`, `logits` are those of the tokens that have a label, (tokens, vocabulary), in their order: few
-    tokens are masked, and the logits of all would take most of the time and memory of a training step.
+    With `labelled_only`, `logits` are only those of labelled tokens, (tokens, vocabulary): few tokens are masked, and
+    the logits of all would take most of the time and memory of a training step.
     """
 
     accepts_loss_kwargs = True

@@ -22,19 +22,19 @@ from ..loss import smoothed_cross_entropy
 
 
 def shift_right(labels: Tensor, pad: int, start: int) -> Tensor:
-    """Labels as decoder input: the start token first, everything one place later, -100 as padding."""
+    """Labels as decoder input: shifted right behind the start token, with -100 replaced by padding."""
     shifted = torch.cat([labels.new_full((labels.shape[0], 1), start), labels[:, :-1]], dim=1)
     return shifted.masked_fill(shifted == -100, pad)
 
 
 class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTrainedModel, GenerationMixin):
-    """Translation. `labels` are the target with its end token, unshifted, -100 where padded.
+    """Translation. `labels` are the target with its end token, not shifted, -100 at padding.
 
-    `num_items_in_batch`, the tokens of all parts of an accumulated batch, makes the loss of each part its share.
+    `num_items_in_batch` is the number of tokens in all parts of an accumulated batch; each part's loss is its share.
 
-    With `past_key_values` `decoder_input_ids` are the tokens that follow. Without, a cache is made and returned if
+    With `past_key_values`, `decoder_input_ids` are the next tokens. Without, a cache is made and returned if
     `use_cache` (by default `config.use_cache`, except in training and with labels). The decoder may have several rows,
-    its beams, to each row of the source.
+    or beams, per row of the source.
     """
 
     accepts_loss_kwargs = True
@@ -60,13 +60,13 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
         return shift_right(labels, pad, start)
 
     def new_cache(self, max_length: int | None = None, sentences: int = 1) -> TransEvolveCache:
-        """An empty cache; `max_length` tokens will suffice, if that is known. The source says how many sentences."""
+        """An empty cache; `max_length` is the largest length, if known. The source determines the sentences."""
         return TransEvolveCache(self.decoder.streams(max_length))
 
     def _expand_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, expand_size: int = 1, is_encoder_decoder: bool = True, input_ids: Tensor | None = None, **model_kwargs
     ) -> tuple[Tensor | None, dict[str, Any]]:
-        """Beams are rows of the decoder alone: the source stays one row a sentence."""
+        """Only the decoder has a row per beam; the source keeps one row per sentence."""
         if expand_size > 1 and input_ids is not None:
             input_ids = input_ids.repeat_interleave(expand_size, dim=0)
         mask = model_kwargs.get("decoder_attention_mask")
@@ -110,7 +110,7 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         y = embed(self.encoder.embedding, decoder_input_ids, decoder_inputs_embeds, start, prefix="decoder_")
-        trace = self.wanted(output_hidden_states, output_attentions)
+        trace = self.new_trace(output_hidden_states, output_attentions)
         mask = padding_mask(decoder_attention_mask, (y.shape[0], start + y.shape[1]), "decoder_attention_mask")
         y = self.decoder(
             y,
@@ -139,7 +139,7 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
         )
 
     def _encoded(self, ready: BaseModelOutput | tuple[Tensor, ...] | None, start: int, *inputs) -> BaseModelOutput:
-        """The encoder's output, ready or computed; nothing, where the cache of earlier tokens holds the source."""
+        """The encoder's output, given or computed; empty if the cache of earlier tokens already has the source."""
         if ready is not None:
             output: Any = ready
             return ready if isinstance(ready, BaseModelOutput) else BaseModelOutput(*output)
