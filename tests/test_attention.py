@@ -296,7 +296,7 @@ def test_gain_and_offset_may_come_after_the_product(backend):
     [
         ({"x": torch.randn(2, 5, 31)}, "must be .batch, length, 32."),
         ({"memory": torch.randn(3, 5, 32)}, "batch 2 but memory has batch 3"),
-        ({"memory": torch.randn(2, 5, 32), "causal": True}, "no meaning with a memory"),
+        ({"memory": torch.randn(2, 5, 32), "causal": True}, "cannot be combined with a memory"),
         ({"key_padding_mask": torch.zeros(2, 4, dtype=torch.bool)}, r"\(batch, keys\) = \(2, 5\)"),
         ({"key_padding_mask": torch.zeros(2, 5)}, "must be bool"),
     ],

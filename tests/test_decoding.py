@@ -243,9 +243,9 @@ def test_attentions_of_beams(backend):
 
 
 @torch.no_grad()
-def test_attentions_that_sums_do_not_tell_are_refused():
+def test_attention_to_cached_tokens_is_refused_by_linear():
     model = tiny(backend="linear")
-    with pytest.raises(ValueError, match="use no cache"):
+    with pytest.raises(ValueError, match="disable the cache"):
         model(**source(), decoder_input_ids=targets(), use_cache=True, output_attentions=True)
 
 

@@ -393,7 +393,7 @@ def test_unknown_variant_and_size():
     ("change", "message"),
     [
         ({"input_ids": torch.tensor([[1, 50]])}, "input_ids contains 50, outside the vocabulary 0..49"),
-        ({"input_ids": torch.tensor([[1, -1]])}, "holds -1"),
+        ({"input_ids": torch.tensor([[1, -1]])}, "contains -1"),
         ({"input_ids": torch.zeros(1, 0, dtype=torch.long)}, "at least one token"),
         ({"input_ids": torch.tensor([1, 2])}, "must be .batch, length."),
         ({"input_ids": torch.tensor([[1.0, 2.0]])}, "must be integers"),
