@@ -153,6 +153,29 @@ def test_a_signal_stops_the_server_after_its_last_answer():
     assert running.returncode == 0
 
 
+@pytest.mark.slow
+def test_a_killed_server_loses_only_the_requests_it_had():
+    running, address = started("--wait_ms", "200")
+
+    def ask(_: int) -> int:
+        try:
+            return httpx.post(f"{address}/predict", json=TEXTS, timeout=60).status_code
+        except httpx.TransportError:
+            return 0
+
+    with running, ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(ask, one) for one in range(64)]
+        answers[0].result()
+        running.kill()
+        statuses = [one.result() for one in answers]
+        assert set(statuses) == {0, 200}
+        again, _ = started("--port", address.rsplit(":", 1)[1])
+        with again:
+            assert list(pool.map(ask, range(64))) == [200] * 64
+            again.send_signal(signal.SIGTERM)
+            again.communicate(timeout=60)
+
+
 def test_the_schema_is_a_page_that_needs_no_network(client):
     page = client.get("/docs").text
     for expected in ("POST /predict", "<code>texts</code>", "curl http://", "The request is too large"):
