@@ -124,7 +124,7 @@ def _default(value: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    """A type as a reader calls it: `int | None` is a whole number, a Literal its values."""
+    """The name of a type in the reference: `int | None` is an integer, a Literal its values."""
     inner = get_args(kind)
     if get_origin(kind) in (list, tuple):
         return f"{_type(inner[0])} ..."
@@ -134,7 +134,7 @@ def _type(kind: Any) -> str:
         return " or ".join(map(str, inner))
     if inner:
         return " or ".join(_type(one) for one in inner if one is not NoneType)
-    return {str: "text", int: "whole number", float: "number", bool: "true or false"}[kind]
+    return {str: "string", int: "integer", float: "number", bool: "true or false"}[kind]
 
 
 def _flat(text: str) -> str:

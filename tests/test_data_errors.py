@@ -30,7 +30,7 @@ def test_a_missing_file(tmp_path):
 
 def test_a_missing_validation_file(tmp_path):
     path = write(tmp_path / "train.csv", reviews())
-    refused(path, r"dev\.csv: there is no such file", validation=str(tmp_path / "dev.csv"))
+    refused(path, r"dev\.csv: no such file", validation=str(tmp_path / "dev.csv"))
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.jsonl"])
@@ -156,7 +156,7 @@ def test_parquet_bytes_that_are_not_utf8(tmp_path):
 @pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.jsonl", "data.parquet"])
 def test_a_pipe_is_refused_at_once(name, tmp_path):
     os.mkfifo(tmp_path / name)
-    refused(tmp_path / name, rf"{name}: is a pipe or a device; give a regular file")
+    refused(tmp_path / name, rf"{name}: is a pipe or a device; use a regular file")
 
 
 def test_a_device_is_refused_at_once(tmp_path):

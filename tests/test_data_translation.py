@@ -321,7 +321,7 @@ def test_one_pair_cannot_be_cut(tmp_path):
 def test_a_missing_file(tmp_path):
     given = files(tmp_path)
     Path(given["target"]).unlink()
-    refused(r"train\.de: there is no such file; check the path", **given)
+    refused(r"train\.de: no such file; check the path", **given)
     refused(r"nowhere: there is no such folder; check data\.path", path=str(tmp_path / "nowhere"), **EN_DE)
 
 

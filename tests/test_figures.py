@@ -7,7 +7,7 @@ import pytest
 
 from transevolve.bench.plot import plot as bench_plot
 from transevolve.bench.results import Row
-from transevolve.core.figures import new_figure, plain, save, whole_ticks
+from transevolve.core.figures import integer_ticks, new_figure, plain, save
 from transevolve.runs.plots import write_confusion, write_curves
 from transevolve.training.sweep import Outcome, Sweep
 from transevolve.training.sweep import plot as sweep_plot
@@ -54,7 +54,7 @@ def test_epochs_have_whole_ticks(tmp_path):
     figure = new_figure(5, 3)
     axes = figure.subplots()
     axes.plot([1, 2, 3], [0.1, 0.2, 0.3])
-    whole_ticks(axes)
+    integer_ticks(axes)
     assert all(float(tick).is_integer() for tick in axes.get_xticks())
     save(figure, tmp_path / "x.png")
 

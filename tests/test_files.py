@@ -15,10 +15,10 @@ from transevolve.core.figures import new_figure, save
 from transevolve.core.files import (
     append_line,
     atomic_file,
-    clear_when_full,
     copy_atomically,
     remove,
     remove_leftovers,
+    report_full_disk,
     staging_folder,
     temporary,
     write_atomically,
@@ -135,12 +135,12 @@ FULL = {
 @pytest.mark.parametrize("error", FULL.values(), ids=FULL)
 def test_a_full_disk_is_one_line(tmp_path, error):
     with pytest.raises(UserError, match=r"could not write .*file: no space left on the disk \([\d,]+ MB free\)"):  # noqa: SIM117
-        with clear_when_full(tmp_path / "file"):
+        with report_full_disk(tmp_path / "file"):
             raise error
 
 
 def test_other_errors_pass(tmp_path):
-    with pytest.raises(RuntimeError, match="shapes"), clear_when_full(tmp_path / "file"):
+    with pytest.raises(RuntimeError, match="shapes"), report_full_disk(tmp_path / "file"):
         raise RuntimeError("shapes do not match")
 
 

@@ -67,7 +67,7 @@ def test_bytes_that_are_not_utf8(tmp_path):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(UserError, match="there is no such file"):
+    with pytest.raises(UserError, match="no such file"):
         read_json(tmp_path / "x.json", Thing)
 
 

@@ -134,7 +134,7 @@ def test_an_explanation_is_a_page(run, folder):
         ({"training": {"epoch": 1}}, "did you mean 'training.epochs'"),
         ({"data": 3}, "data must be a path, a DataFrame"),
         ({"data": {"path": "nowhere.csv"}}, "nowhere.csv"),
-        ({"data": "my.csv", "device": "abacus"}, "no device 'abacus' here"),
+        ({"data": "my.csv", "device": "abacus"}, "device 'abacus' is not available"),
     ],
     ids=str,
 )
@@ -151,7 +151,7 @@ def test_every_command_that_computes_takes_a_device(command, run, folder, capsys
         "embed": [str(run.folder), str(folder / "my.csv"), "--output", str(tmp_path / "x.npy")],
     }.get(command, [str(run.folder), *(["a text"] if command != "evaluate" else [])])
     assert main([command, *words, "--device", "cuda:77"]) == 2
-    assert "no device 'cuda:77' here" in capsys.readouterr().err
+    assert "device 'cuda:77' is not available" in capsys.readouterr().err
 
 
 def test_a_plan_counts_what_training_does(run, folder, capsys):

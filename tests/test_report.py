@@ -242,7 +242,7 @@ def test_of_many_classes_the_mistakes_are_shown(run, tmp_path):
     [
         (["nowhere"], "no run folder 'nowhere'"),
         (["."], "is not a run folder: it has no recipe.yaml"),
-        (["nowhere.json"], "nowhere.json: there is no such file"),
+        (["nowhere.json"], "nowhere.json: no such file"),
         (["broken.json"], "is damaged: it is not valid JSON"),
         (["other.json"], "holds no benchmark"),
         (["other.json", "--output", "page.txt"], "must be a file that ends in .html"),

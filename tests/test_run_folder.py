@@ -169,7 +169,7 @@ def test_nonsense_claims_no_folder(csv, tmp_path, capsys, setting):
 @pytest.mark.parametrize("known", ["schedule", "optimizer"])
 def test_unknown_schedules_and_optimizers_are_named(csv, tmp_path, capsys, known):
     assert train(*training_of(csv, tmp_path / "run", f"--training.{known}=nothing")) == 2
-    assert f"unknown training.{known} 'nothing'; there are" in capsys.readouterr().err
+    assert f"unknown training.{known} 'nothing'; available:" in capsys.readouterr().err
 
 
 def test_what_a_kill_leaves_before_the_first_step_claims_nothing(csv, tmp_path):

@@ -150,7 +150,7 @@ BAD = {
     "unknown setting": ("recipe: demo\nrows: [{model.varant: fullFF-1}]", "did you mean 'model.variant'?"),
     "no recipe": ("rows: []", "'recipe' must name"),
     "unknown recipe": ("recipe: demmo", "did you mean 'demo'?"),
-    "seeds that are words": ("recipe: demo\nseeds: [one]", "seeds: 'one' is not a whole number"),
+    "seeds that are words": ("recipe: demo\nseeds: [one]", "seeds: 'one' is not an integer"),
     "a row's seeds that are words": ("recipe: demo\nrows: [{seeds: [x]}]", "'seeds' must be whole numbers: 'x'"),
     "a value of the wrong type": (
         "recipe: demo\ngrid: {training.epochs: [1, x]}",

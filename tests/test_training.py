@@ -328,7 +328,7 @@ BAD = {
     "unknown variant": (["--model.variant=fullFF-3"], "did you mean 'fullFF-"),
     "odd heads": (["--model.num_attention_heads=3"], "does not split"),
     "both batch sizes": (["--training.batch_tokens=100"], "exclude each other"),
-    "no epochs": (["--training.epochs=0"], "training.epochs: must lie in (0"),
+    "no epochs": (["--training.epochs=0"], "training.epochs: must be in (0"),
     "share as warm-up of the paper": (["--training.schedule=paper", "--training.warmup=0.1"], "in steps"),
     "a metric of translation": (["--training.select=bleu"], "'accuracy', 'loss', 'macro_f1'"),
     "not a size": (["--training.memory=much"], "training.memory"),

@@ -11,7 +11,7 @@ import torch
 
 from .config.files import load_recipe
 from .config.recipe import Recipe
-from .core.devices import computing_on
+from .core.devices import use_device
 from .core.errors import UserError, suggestion
 from .data.frames import is_frame, stored
 from .inference.run import LoadedRun, load_as
@@ -122,7 +122,7 @@ def train(
         found.append({"output": str(output)})
     chosen = load_recipe(None if recipe is None else str(recipe), *found)
     words = [f"{key}={value!r}" for key, value in {"recipe": recipe, **settings}.items() if value is not None]
-    with computing_on(device):
+    with use_device(device):
         run_training(chosen, f"transevolve.train({shlex.join(words)})")
         return load(str(chosen.output), device)
 

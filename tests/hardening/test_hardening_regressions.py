@@ -16,7 +16,7 @@ from hardening.runs import TINY, Runs
 from transevolve.runs.storage import MANIFEST, write_manifest
 
 RECIPES = {
-    "a key twice": ("training: {epochs: 1, epochs: 2}", "line 1: not valid YAML: 'epochs' is there twice"),
+    "a key twice": ("training: {epochs: 1, epochs: 2}", "line 1: not valid YAML: duplicate key 'epochs'"),
     "a section twice": ("training: {epochs: 1}\ntraining: {seed: 2}", "line 2"),
     "an alias of billions": (
         "model:\n  settings:\n" + BOMB.replace("\n", "\n    ").join(["    ", ""]),
@@ -26,14 +26,14 @@ RECIPES = {
         "model:\n  settings:\n" + MERGED.replace("\n", "\n    ").join(["    ", ""]),
         "or alias",
     ),
-    "brackets without end": (f"model: {{settings: {DEEP}}}", "nests too deeply"),
-    "lists without end": ("model:\n  settings:\n    " + "- " * 20_000, "nests too deeply"),
+    "brackets without end": (f"model: {{settings: {DEEP}}}", "nested too deeply"),
+    "lists without end": ("model:\n  settings:\n    " + "- " * 20_000, "nested too deeply"),
     "brackets as a number": (f'training: {{epochs: "{DEEP}"}}', "is not a number"),
     "no time": ("training: {epochs: !!timestamp x}", "not valid YAML"),
     "a number beyond numbers": ("training: {lr_max: " + "9" * 400 + "}", "is not a number"),
     "a time of day": ("training: {epochs: 12:30:45}", "'12:30:45' is not a number"),
-    "a number of old": ("training: {seed: 010}", "'010' is not a whole number"),
-    "a NUL": ('data: {text: "\\0"}', "is not a text"),
+    "a number of old": ("training: {seed: 010}", "'010' is not an integer"),
+    "a NUL": ('data: {text: "\\0"}', "is not a string"),
 }
 
 

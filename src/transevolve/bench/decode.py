@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import EncoderDecoderCache, PreTrainedModel
 
-from ..core.machine import allocations_that_fail, commit, cpu_threads
+from ..core.machine import commit, cpu_threads, limit_allocations
 from ..decoding import generate_beams
 from ..models.build import build_marian, build_transevolve
 from ..models.cache import TransEvolveCache
@@ -87,7 +87,7 @@ def measure_decode(options: DecodeOptions) -> Results:
         return results
     results.rows = rows
     warn_if_busy(options.threads)
-    with cpu_threads(options.threads), allocations_that_fail():
+    with cpu_threads(options.threads), limit_allocations():
         run_rounds(_lanes(rows, options), options.device, results.save)
     results.save()
     return results

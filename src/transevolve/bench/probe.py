@@ -11,7 +11,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
-from ..core.machine import allocations_that_fail, cpu_threads
+from ..core.machine import cpu_threads, limit_allocations
 from ..core.peak_memory import ALLOCATOR, peak_memory
 from .cell import Cell, load, random_inputs
 from .rounds import failure
@@ -53,7 +53,7 @@ def measure(cell: Cell) -> Peak:
     """The peak, measured in this process."""
     parameters = features = None
     try:
-        with allocations_that_fail(), cpu_threads(cell.threads):
+        with limit_allocations(), cpu_threads(cell.threads):
             work = load(cell, parse_spec(cell.system, cell.size))
             parameters, features = work.parameters, work.features
             tiny = min(TINY, cell.length)

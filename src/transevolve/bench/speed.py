@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from ..core.machine import allocations_that_fail, commit, cpu_threads, load_average
+from ..core.machine import commit, cpu_threads, limit_allocations, load_average
 from .budget import planned_row
 from .cell import Cell, load, random_inputs
 from .options import SpeedOptions
@@ -44,7 +44,7 @@ def _measure_length(results: Results, options: SpeedOptions, length: int) -> Non
     batches = ", ".join(f"{row.system} x{row.batch}" for row, _ in runnable)
     print(f"length {length}: {batches or 'nothing fits'}", file=sys.stderr)
     results.rows = [row for row in results.rows if row.length != length] + rows
-    with allocations_that_fail():
+    with limit_allocations():
         lanes: list[Lane] = []
         for row, spec in runnable:
             step = attempt(row, lambda row=row, spec=spec: _warmed_up(row, spec, options))

@@ -9,11 +9,11 @@ class Options(TrainOptions):
 
 def run(options: Options) -> int:
     recipe = options.load()
-    from ..core.devices import computing_on
+    from ..core.devices import use_device
     from ..core.tables import show
     from ..training.plan import plan
 
-    with computing_on(options.device):
+    with use_device(options.device):
         found = plan(recipe)
     show("Estimate", ["", ""], found.table())
     return 0

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Protocol
 
 from ..core.errors import UserError
 from ..core.messages import say
-from ..core.progress import Bar, watched
+from ..core.progress import Bar, can_show_bar
 
 PAUSE = 0.05
 
@@ -110,7 +110,7 @@ def _progress(model: Model, options: Source, what: str, texts: Texts) -> Abstrac
     # Counting takes far less time than predicting.
     total = (
         sum(1 for _ in iter_texts(options.file, options.column or model.columns))
-        if options.file and watched()
+        if options.file and can_show_bar()
         else None
     )
     return model.progress(what, total, what)

@@ -59,7 +59,7 @@ class Options:
 
 def run(options: Options) -> int:
     recipe = options.load()
-    from ..core.devices import computing_on
+    from ..core.devices import use_device
     from ..core.tables import show
     from ..kinds.registry import kind_of
     from ..runs.results import result_rows
@@ -67,7 +67,7 @@ def run(options: Options) -> int:
     from ..training.train import train
 
     try:
-        with computing_on(options.device):
+        with use_device(options.device):
             result = train(recipe, options.command())
     except Interrupted as stopped:
         print(f"transevolve: stopped: {stopped}", file=sys.stderr)

@@ -1,1 +1,1 @@
-"""Errors, files, tables and figures: what every other package uses."""
+"""Shared utilities: errors, files, settings, tables and figures."""

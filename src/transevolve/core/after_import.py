@@ -1,4 +1,4 @@
-"""Runs something once another module has been imported, without importing it."""
+"""Runs a function once a module has been imported, without importing it."""
 
 import sys
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from typing import Any
 
 
 def after_import(name: str, action: Callable[[], Any]) -> None:
-    """At once if the module is loaded already, else right after it."""
+    """Calls `action` immediately if the module is loaded, else right after its import."""
     if name in sys.modules:
         action()
     else:
-        sys.meta_path.insert(0, _Watch(name, action))
+        sys.meta_path.insert(0, _ImportHook(name, action))
 
 
-class _Watch(MetaPathFinder):
+class _ImportHook(MetaPathFinder):
     def __init__(self, name: str, action: Callable[[], Any]):
         self.name, self.action = name, action
 

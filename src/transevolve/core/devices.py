@@ -1,4 +1,4 @@
-"""The device to compute on: the one that was named, else the first GPU, else the CPU."""
+"""Device selection: the requested device, else the first GPU, else the CPU."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import torch
 
 from .errors import UserError
 
-# The Trainer, and processes started from this one, read the same variable.
+# Also read by the Trainer and by child processes.
 VARIABLE = "ACCELERATE_TORCH_DEVICE"
 
 
@@ -20,23 +20,24 @@ def default_device() -> torch.device:
 
 
 def require_device(name: str | torch.device | None) -> torch.device:
-    """A device that this machine has; None is the default one."""
+    """Returns the device, or the default device if None; raises UserError if it is not available."""
     if name is None:
         return default_device()
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except Exception:  # every kind of device raises an error of its own
-        seen = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-        raise UserError(f"no device {str(name)!r} here: PyTorch {torch.__version__} sees {', '.join(seen)}") from None
+    except Exception:  # the exception type depends on the backend
+        available = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+        found = f"PyTorch {torch.__version__} finds {', '.join(available)}"
+        raise UserError(f"device {str(name)!r} is not available: {found}") from None
     if device.type == "meta":
-        raise UserError("the device 'meta' computes nothing: choose another")
+        raise UserError("device 'meta' cannot compute: choose another device")
     return device
 
 
 @contextmanager
-def computing_on(name: str | None) -> Iterator[torch.device]:
-    """Makes a device the default one, also for the Trainer and for processes started in the block."""
+def use_device(name: str | None) -> Iterator[torch.device]:
+    """Sets the default device in the block, also for the Trainer and for child processes."""
     before, device = os.environ.get(VARIABLE), require_device(name)
     if name is not None:
         os.environ[VARIABLE] = str(device)

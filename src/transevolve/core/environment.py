@@ -1,8 +1,8 @@
-"""What a process sets before torch is loaded, so that it is fast on a CPU and leaves time to its neighbours.
+"""Environment variables for fast execution on a CPU, set before torch is imported.
 
-OpenMP's threads spin for a short time while they wait, then sleep: spinning on takes the cores from other processes,
-and sleeping at once costs a sixth of a step on a quiet machine. And glibc keeps large matrices that are freed and
-needed again in the next step, instead of returning them to the system. A variable that the user sets is left alone.
+OpenMP threads spin briefly while they wait, then sleep. Longer spinning takes cores from other processes; sleeping
+immediately makes a training step a sixth slower on an idle machine. glibc keeps freed matrices for the next step
+instead of returning them to the system. Variables set by the user are not changed.
 """
 
 import ctypes
@@ -10,9 +10,9 @@ import os
 import platform
 import sys
 
-WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
-KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1099511627776"}
-WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+WAIT_DEFAULTS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
+ALLOCATOR_DEFAULTS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1099511627776"}
+WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 ALLOCATOR_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
 OPENMP_VARIABLES = ("OMP_", "GOMP_", "KMP_", "MKL_")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
@@ -20,26 +20,26 @@ _NEVER = -1
 
 
 def tune_environment() -> None:
-    """Sets the defaults of this process and of those it starts; does nothing once torch is loaded."""
+    """Sets the defaults of this process and of its child processes; does nothing once torch is loaded."""
     if "torch" in sys.modules:
         return
-    if not _any_set(WAITING_VARIABLES):
-        os.environ.update(WAITING)
+    if not _any_set(WAIT_VARIABLES):
+        os.environ.update(WAIT_DEFAULTS)
     if platform.libc_ver()[0] == "glibc" and not _any_set(ALLOCATOR_VARIABLES):
-        os.environ.update(KEEPING)
-        # glibc reads the variables when a process starts: they are for those that this one starts.
+        os.environ.update(ALLOCATOR_DEFAULTS)
+        # glibc reads these variables at process start, so they only affect child processes.
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, _NEVER)
 
 
 def allocator() -> str:
-    """The environment that decides whether freed memory is kept or returned to the system."""
+    """Returns the environment variables that control the memory allocator."""
     return _environment(ALLOCATOR_VARIABLES)
 
 
 def openmp() -> str:
-    """The environment that decides how threads are placed and how they wait."""
+    """Returns the environment variables that control OpenMP threads."""
     return _environment(OPENMP_VARIABLES)
 
 

@@ -1,4 +1,4 @@
-"""Matplotlib in one place: without a screen, with text drawn as written, saved whole."""
+"""Matplotlib helpers: figures without a display, literal text, atomic saves."""
 
 from functools import cache
 from pathlib import Path
@@ -18,15 +18,14 @@ def new_figure(width: float, height: float) -> Any:
     return plt.figure(figsize=(width, height), layout="constrained")
 
 
-def plain(text: str, most: int = 80) -> str:
-    """Text from outside for a title, label or tick: never read as mathematics, only characters that the font has.
+def plain(text: str, max_length: int = 80) -> str:
+    """Prepares user text for a title, label or tick: truncated, without math mode, only characters of the font.
 
-    A longer text is cut, because it would leave no room for the picture. A legend skips labels that start with an
-    underscore, so that one gets a zero-width space before it.
+    Matplotlib legends skip labels that start with an underscore, so such a label gets a leading zero-width space.
     """
     known = _characters()
-    text = text if len(text) <= most else f"{text[: most - 1]}…"
-    shown = "".join(letter if ord(letter) in known else "?" for letter in text).replace("$", r"\$")
+    text = text if len(text) <= max_length else f"{text[: max_length - 1]}…"
+    shown = "".join(character if ord(character) in known else "?" for character in text).replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
 
 
@@ -37,15 +36,15 @@ def _characters() -> frozenset[int]:
     return frozenset(ft2font.FT2Font(font_manager.findfont("DejaVu Sans")).get_charmap())
 
 
-def whole_ticks(axis: Any) -> None:
-    """Ticks of an x axis at whole numbers only."""
+def integer_ticks(axis: Any) -> None:
+    """Puts the ticks of the x axis at integers only."""
     from matplotlib.ticker import MaxNLocator
 
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def save(figure: Any, path: Path, dpi: int = 120) -> None:
-    """Writes the picture in the format of the path's suffix, and closes the figure."""
+    """Writes the figure in the format of the path's suffix, then closes it."""
     import matplotlib.pyplot as plt
 
     try:

@@ -1,7 +1,7 @@
-"""Atomic writes: a reader sees the old file or the new one, never a part, and no link is ever followed.
+"""Atomic writes: readers see either the old file or the new one. Symbolic links are never followed.
 
-Temporary names are unpredictable and opened exclusively, so nothing planted in a folder can redirect a write. They
-share one pattern, by which `remove_leftovers` finds what a killed process left behind.
+Temporary files have random names and are opened exclusively, so a planted file cannot redirect a write. Their names
+share one pattern, so `remove_leftovers` can find the temporary files of killed processes.
 """
 
 import errno
@@ -19,8 +19,8 @@ from .errors import UserError
 
 TEMPORARY = re.compile(r"\.transevolve-[0-9a-f]{16}\.tmp")
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Libraries that write in C++ or Rust report a full disk in words of their own.
-NO_SPACE_TEXTS = (
+# C++ and Rust libraries report a full disk only in the message.
+NO_SPACE_MESSAGES = (
     "No space left",
     "os error 28",
     "File too large",
@@ -37,11 +37,11 @@ def temporary(folder: Path) -> Path:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A binary file that gets its name when the block succeeds; if it fails, nothing has changed."""
+    """Opens a temporary binary file that replaces `path` when the block succeeds; if it fails, `path` is unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = temporary(path.parent)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with clear_when_full(path):
+    with report_full_disk(path):
         try:
             with open(os.open(part, flags, 0o666), "w+b") as file:
                 yield file
@@ -63,19 +63,19 @@ def copy_atomically(source: Path, path: Path) -> None:
 
 
 def staging_path(final: Path) -> Path:
-    """Where the content of a folder is prepared; it depends on the folder's name alone."""
+    """Returns the temporary folder of `staging_folder`; it depends only on the name of `final`."""
     return final.with_name(f".transevolve-{hashlib.sha256(final.name.encode()).hexdigest()[:16]}.tmp")
 
 
 @contextmanager
 def staging_folder(final: Path) -> Iterator[Path]:
-    """A new folder beside `final` to prepare its content in; gone after the block, unless it was renamed.
+    """Creates a folder next to `final` to prepare its content in; removed after the block unless it was renamed.
 
-    Its name depends on `final` alone, so that a second attempt removes what a killed one left.
+    Its name is fixed, so a second attempt removes the leftovers of a killed one.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
     part = staging_path(final)
-    with clear_when_full(final):
+    with report_full_disk(final):
         remove(part)
         try:
             part.mkdir()
@@ -85,14 +85,14 @@ def staging_folder(final: Path) -> Iterator[Path]:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds a line to a file of ours; a symbolic link in its place is an error."""
+    """Appends a line to a file; raises if it is a symbolic link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    with clear_when_full(path), open(os.open(path, flags, 0o666), "ab") as file:
+    with report_full_disk(path), open(os.open(path, flags, 0o666), "ab") as file:
         file.write(f"{line}\n".encode())
 
 
 def remove(path: Path) -> None:
-    """Removes a file, a folder, or a link (not what it points to), if there is one."""
+    """Removes a file, a folder, or a link (not its target), if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -100,7 +100,7 @@ def remove(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes what killed processes left in a folder; nothing else may be writing to it."""
+    """Removes temporary files of killed processes from a folder; no other process may be writing to it."""
     with suppress(FileNotFoundError):
         for path in list(folder.iterdir()):
             if TEMPORARY.fullmatch(path.name):
@@ -108,20 +108,20 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def disk_is_full(error: BaseException) -> bool:
-    """Whether writing failed for want of space, in whichever library; the cause may be further up the chain."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, OSError) and seen.errno in NO_SPACE:
+    """Whether the error, or one in its chain of causes, comes from a full disk."""
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, OSError) and current.errno in NO_SPACE:
             return True
-        if any(text in str(seen) for text in NO_SPACE_TEXTS):
+        if any(message in str(current) for message in NO_SPACE_MESSAGES):
             return True
-        seen = seen.__cause__ or seen.__context__
+        current = current.__cause__ or current.__context__
     return False
 
 
 @contextmanager
-def clear_when_full(path: Path, hint: str = "make room and run the same command again") -> Iterator[None]:
-    """One clear line when the disk is full."""
+def report_full_disk(path: Path, hint: str = "free some space and run the same command again") -> Iterator[None]:
+    """Raises a UserError if writing fails because the disk is full."""
     try:
         yield
     except UserError:

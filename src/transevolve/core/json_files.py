@@ -1,4 +1,4 @@
-"""JSON that anyone may have edited: parsed strictly, and read as a typed object or refused in one line."""
+"""Strict JSON, validated as typed objects. Invalid files raise a one-line `UserError`."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,14 @@ from .errors import UserError
 from .reading import open_regular
 
 T = TypeVar("T")
-# A longer whole number does not fit a float, and Python itself refuses to read one of more than 4,300 digits.
+# Longer integers overflow a float, and Python refuses to parse more than 4,300 digits.
 MAX_DIGITS = 300
 
 
 def parse_json(text: str) -> Any:
-    """Strict JSON: no key twice in an object, no huge number, no endless nesting. Raises ValueError."""
+    """Parses strict JSON: no duplicate keys, huge numbers or deep nesting. Raises ValueError."""
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_int=_whole)
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer)
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise ValueError(f"{error.msg}, {line}column {error.colno}") from None
@@ -33,14 +33,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _whole(digits: str) -> int:
+def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number has {len(digits):,} digits, more than {MAX_DIGITS}")
     return int(digits)
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """The file as `kind`: a dataclass, or a dict, list or union of plain types. Unknown keys are ignored."""
+    """Reads a file as `kind`: a dataclass, or a dict, list or union of plain types. Unknown keys are ignored."""
     with open_regular(path) as file:
         content = file.read()
     try:
@@ -50,13 +50,13 @@ def read_json(path: Path, kind: type[T]) -> T:
     try:
         return TypeAdapter(kind).validate_json(content, strict=True)
     except ValidationError as error:
-        raise UserError(f"{path} is damaged: {_first(error)}") from None
+        raise UserError(f"{path} is damaged: {_first_error(error)}") from None
 
 
 def read_json_lines(path: Path, kind: type[T]) -> tuple[list[T], list[int]]:
-    """The lines of a file as `kind`, and the numbers of those that are damaged.
+    """Reads the lines of a file as `kind`; also returns the numbers of damaged lines.
 
-    A last line without an end may still be being written and does not count as damaged.
+    A last line without a newline may still be being written and does not count as damaged.
     """
     if not path.is_file():
         return [], []
@@ -73,7 +73,7 @@ def read_json_lines(path: Path, kind: type[T]) -> tuple[list[T], list[int]]:
     return rows, damaged
 
 
-def _first(error: ValidationError) -> str:
+def _first_error(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False, include_input=False)[0]
     key = ".".join(str(part) for part in found["loc"])
     message = found["msg"][:1].lower() + found["msg"][1:]

@@ -1,4 +1,4 @@
-"""The machine a number was measured on, and its memory."""
+"""Facts about the machine, and its memory and threads."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ CPU_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_i
 
 
 def describe_machine(device: str = "cpu", threads: int | None = None) -> dict[str, str]:
-    """What a measurement depends on besides its settings."""
+    """Returns what a measurement depends on in addition to its settings."""
     return {
         "machine": device_name(device),
         "cpu flags": cpu_flags(),
@@ -36,7 +36,7 @@ def cpu_model() -> str:
 
 
 def cpu_flags() -> str:
-    """The vector and matrix instructions that decide how fast a precision is."""
+    """Returns the vector and matrix instruction sets that determine the speed of each precision."""
     flags = (_cpuinfo("flags") or "").split()
     return " ".join(flag for flag in CPU_FLAGS if flag in flags) or "none known"
 
@@ -54,7 +54,7 @@ def device_name(device: str) -> str:
 
 
 def load_average() -> float:
-    """Runnable processes, averaged over the last minute."""
+    """Returns the number of runnable processes, averaged over the last minute."""
     return psutil.getloadavg()[0]
 
 
@@ -63,7 +63,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """`git describe` of the checkout this package runs from; None if it runs from anywhere else."""
+    """Returns `git describe` of the checkout that contains this package; None if it is installed elsewhere."""
     folder = Path(__file__).parent
     tracked = _git(folder, "ls-files", "--error-unmatch", "__init__.py")
     return _git(folder, "describe", "--always", "--dirty", "--tags") if tracked else None
@@ -78,7 +78,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def available_memory() -> int:
-    """Bytes this process can still allocate: the machine's free memory, or less in a container with a limit."""
+    """Returns the bytes this process can still allocate, within the limit of its container if there is one."""
     free = psutil.virtual_memory().available
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     if limit.exists() and used.exists() and limit.read_text().strip() != "max":
@@ -87,7 +87,7 @@ def available_memory() -> int:
 
 
 def process_status(key: str) -> int:
-    """A size from /proc/self/status, in bytes: VmRSS, VmHWM, VmData."""
+    """Returns a size from /proc/self/status, such as VmRSS, VmHWM or VmData, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{key}:"):
             return int(line.split()[1]) * 1024
@@ -95,8 +95,8 @@ def process_status(key: str) -> int:
 
 
 @contextmanager
-def allocations_that_fail() -> Iterator[None]:
-    """Makes an allocation beyond the free memory raise, where Linux would grant it and later kill the process."""
+def limit_allocations() -> Iterator[None]:
+    """Makes allocations beyond the free memory raise; Linux would grant them and kill the process later."""
     if platform.system() != "Linux":
         yield
         return

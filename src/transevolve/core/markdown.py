@@ -1,4 +1,4 @@
-"""Text of any content inside Markdown, shown as it is."""
+"""Escapes arbitrary text for Markdown."""
 
 import re
 
@@ -6,12 +6,12 @@ ACTIVE = re.compile(r"[\\`*\[\]<>|~$&#]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def escape(text: str) -> str:
-    """One line of text in which nothing is markup."""
+    """Returns the text as one line without active markup."""
     return ACTIVE.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def code(text: str) -> str:
-    """A code span."""
+    """Returns the text as a code span."""
     line = " ".join(text.split())
     ticks = "`" * (_longest_run(line) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""

@@ -1,14 +1,13 @@
-"""Progress messages; standard output is for results."""
+"""Progress messages on standard error; standard output is for results."""
 
 import sys
 from contextlib import suppress
 
 
 def say(text: str) -> None:
-    """One message on standard error, from signal handlers too.
+    """Writes a message to standard error; safe in signal handlers.
 
-    There may be no standard error, nobody may read it any more, or the signal may have come in the middle of a write:
-    no reason to stop.
+    Errors are ignored: standard error may be missing or closed, or a signal may have interrupted another write.
     """
     with suppress(OSError, ValueError, AttributeError, RuntimeError):
         sys.stderr.write(f"{text}\n")

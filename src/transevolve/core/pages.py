@@ -1,4 +1,4 @@
-"""Web pages that need no network: Jinja2 templates that escape every value, and one style sheet."""
+"""Self-contained HTML pages from Jinja2 templates that escape every value."""
 
 from functools import cache
 from importlib.resources import files
@@ -28,5 +28,5 @@ def _environment() -> Environment:
 
 
 def _asset(name: str) -> str:
-    """A style sheet or script of the package; templates insert it unescaped, as {{ asset(name)|safe }}."""
+    """Returns a style sheet or script of the package; templates insert it unescaped: {{ asset(name)|safe }}."""
     return files(PACKAGE).joinpath(FOLDER, name).read_text(encoding="utf-8")

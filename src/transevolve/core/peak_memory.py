@@ -11,18 +11,18 @@ import torch
 from .machine import process_status
 
 CLEAR_REFS = Path("/proc/self/clear_refs")
-# Freed tensors are returned to the system at once, so that the peak does not depend on what the allocator kept.
+# Freed tensors are returned to the system immediately, so the peak does not depend on the allocator's cache.
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
 
 
 @contextmanager
 def peak_memory(device: str) -> Iterator[Callable[[], tuple[int, str]]]:
-    """Yields a function that returns, after the block, how many bytes memory rose in it, and how that was measured."""
+    """Yields a function that returns the peak memory increase of the block in bytes, and how it was measured."""
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         base = torch.cuda.memory_allocated(device)
         yield lambda: (torch.cuda.max_memory_allocated(device) - base, "torch.cuda.max_memory_allocated")
-    elif _high_water_mark_reset():
+    elif _reset_high_water_mark():
         base = process_status("VmRSS")
         yield lambda: (max(process_status("VmHWM") - base, 0), "VmHWM")
     else:
@@ -30,8 +30,8 @@ def peak_memory(device: str) -> Iterator[Callable[[], tuple[int, str]]]:
             yield read
 
 
-def _high_water_mark_reset() -> bool:
-    """Whether Linux has reset VmHWM to the current size."""
+def _reset_high_water_mark() -> bool:
+    """Resets VmHWM to the current size; returns False if the system does not support it."""
     try:
         CLEAR_REFS.write_text("5")
     except OSError:

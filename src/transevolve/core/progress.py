@@ -1,4 +1,4 @@
-"""Progress bars on standard error: on a terminal and in notebooks; elsewhere a line now and then."""
+"""Progress bars on standard error for terminals and notebooks; periodic lines elsewhere."""
 
 import sys
 import time
@@ -13,14 +13,14 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class Bar:
-    """How much of something is done, with its rate and, if the total is known, the time left.
+    """Progress of a task, with its rate and, if the total is known, the remaining time.
 
     Args:
-        title: What is being done.
-        total: How many units that is, if known.
-        unit: What one is called, such as "rows".
-        initial: How many of them were done before.
-        lines: Write lines where there is no terminal or notebook.
+        title: Name of the task.
+        total: Number of units, if known.
+        unit: Plural name of the unit, such as "rows".
+        initial: Units done before.
+        lines: Print lines if there is no terminal or notebook.
     """
 
     def __init__(self, title: str, total: int | None, unit: str, initial: int = 0, lines: bool = True):
@@ -48,14 +48,14 @@ class Bar:
         return f"{self.title}: {self.done:,}{of} {self.unit}, {done / max(seconds, 1e-9):,.1f}/s{status}{left}"
 
     def say(self, text: str) -> None:
-        """A line above the bar."""
+        """Prints a line above the bar."""
         if self.bar is None:
             say(text)
         else:
             self.bar.write(text, file=sys.stderr)
 
     def print(self, text: str) -> None:
-        """A line of results on standard output, above the bar if both are on the terminal."""
+        """Prints a result to standard output, above the bar if both are on the terminal."""
         if self.bar is not None and sys.stdout.isatty():
             self.bar.write(text, file=sys.stdout)
         else:
@@ -74,7 +74,7 @@ class Bar:
 
 
 def track(items: Iterable[T], title: str, total: int | None, unit: str) -> Iterator[T]:
-    """The items, with a bar that advances as they are taken."""
+    """Iterates over the items and shows a progress bar."""
     with Bar(title, total, unit) as bar:
         for item in items:
             yield item
@@ -87,8 +87,8 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def watched() -> bool:
-    """Whether somebody would see a bar move."""
+def can_show_bar() -> bool:
+    """Whether a progress bar is visible: standard error is a terminal or a notebook."""
     return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
 
 
@@ -99,8 +99,8 @@ def in_notebook() -> bool:
 
 
 def _bar(title: str, total: int | None, unit: str, initial: int) -> Any:
-    """A bar of tqdm, or None where nobody would see it move."""
-    if not watched():
+    """Returns a tqdm bar, or None if it would not be visible."""
+    if not can_show_bar():
         return None
     if in_notebook() and find_spec("ipywidgets") is not None:
         from tqdm.notebook import tqdm

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `least` to `most`, both included unless `above` or `below` excludes them."""
+    """Numbers from `least` to `most`; `above` and `below` make a bound exclusive."""
 
     least: float = -inf
     most: float = inf
@@ -24,23 +24,23 @@ class Range:
         return f"{'(' if self.above else '['}{self.least:g}, {self.most:g}{')' if self.below else ']'}"
 
     def check(self, value: float) -> None:
-        """Raises ValueError for a number outside."""
+        """Raises ValueError if the number is outside the range."""
         if value in self:
             return
         if value < self.least and not self.above:
             raise ValueError(f"must be at least {self.least}, got {value}")
         if value > self.most and not self.below:
             raise ValueError(f"must be at most {self.most}, got {value}")
-        raise ValueError(f"must lie in {self}, got {value}")
+        raise ValueError(f"must be in {self}, got {value}")
 
 
 def setting(default: T, help: str, within: Range | None = None) -> T:
-    """A field of a settings dataclass; `metadata["help"]` and `metadata["range"]` are for whoever reads or fills it."""
+    """Declares a field of a settings dataclass; its help text and range are in the field's metadata."""
     return field(default=default, metadata={"help": help, "range": within})
 
 
 def check_ranges(settings: Any) -> None:
-    """Raises ValueError for the first field outside its range."""
+    """Raises ValueError for the first field that is outside its range."""
     for declared in fields(settings):
         within, value = declared.metadata.get("range"), getattr(settings, declared.name)
         if within is None or value is None:

@@ -1,4 +1,4 @@
-"""Tables for a terminal and for Markdown. Cells are plain text: nothing in them is read as markup."""
+"""Tables for the terminal and for Markdown. Cells are plain text: markup in them is escaped."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ EDGES = 3  # a column's border and padding
 
 
 def show(title: str, columns: list[str], cells: list[list[str]]) -> None:
-    """Prints a table. Long text wraps between words; if whole words do not fit side by side, rows are stacked."""
+    """Prints a table. Long text wraps between words; if the longest words do not fit, cells are stacked."""
     widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
     words = [max(map(_longest_word, column)) for column in zip(columns, *cells, strict=True)]
     console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else sum(widths) + _edges(columns))
@@ -42,7 +42,7 @@ def _longest_word(text: str) -> int:
 
 
 def _show_stacked(console: Console, title: str, columns: list[str], cells: list[list[str]]) -> None:
-    """One line per cell, and an empty line after each row."""
+    """Prints one line per cell, and an empty line after each row."""
     console.print(Text(title, style="italic"))
     table = Table.grid(padding=(0, 2))
     table.add_column(width=min(max(map(cell_len, columns)), console.width // 2), overflow="fold")
@@ -56,13 +56,13 @@ def _show_stacked(console: Console, title: str, columns: list[str], cells: list[
 
 
 def markdown(title: str, header: dict[str, str], columns: list[str], cells: list[list[str]], reading: str) -> str:
-    """A page for GitHub: how it was measured, then the numbers."""
+    """Returns a Markdown page: how the numbers were measured, then the table."""
     lines = [f"# {escape(title)}", ""]
     lines += [f"- {key}: {code(value)}" for key, value in header.items()]
-    lines += ["", reading, "", _bar(columns), _bar(["---"] * len(columns))]
-    lines += [_bar([escape(cell) for cell in row]) for row in cells]
+    lines += ["", reading, "", _row(columns), _row(["---"] * len(columns))]
+    lines += [_row([escape(cell) for cell in row]) for row in cells]
     return "\n".join(lines) + "\n"
 
 
-def _bar(cells: list[str]) -> str:
+def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"

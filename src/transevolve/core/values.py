@@ -1,4 +1,4 @@
-"""One reading of a setting's value, whether typed as a flag, written in YAML or passed from Python."""
+"""Parses setting values the same way from flags, YAML and Python."""
 
 import re
 from math import isfinite
@@ -12,22 +12,21 @@ from .settings import Range
 from .yaml_files import parse_yaml
 
 TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", dict: "a mapping"}
+NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string", dict: "a mapping"}
 
 
 def read_value(kind: Any, value: Any, within: Range | None = None) -> Any:
-    """The value of that type and range; a ValueError says what is wanted instead."""
+    """Converts a value to `kind` and checks its range; raises ValueError with the expected type."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if NoneType in kinds and (value is None or (value == "null" and str not in kinds)):
         return None
-    wanted = [one for one in kinds if one is not NoneType]
-    lists = [one for one in wanted if get_origin(one) is list]
-    wanted = [one for one in wanted if one not in lists]
-    if lists and wanted and isinstance(value, list) and len(value) == 1:
+    lists = [one for one in kinds if get_origin(one) is list]
+    scalars = [one for one in kinds if one is not NoneType and one not in lists]
+    if lists and scalars and isinstance(value, list) and len(value) == 1:
         value = value[0]
-    if lists and (isinstance(value, list) or not wanted):
+    if lists and (isinstance(value, list) or not scalars):
         return [read_value(get_args(lists[0])[0], item) for item in (value if isinstance(value, list) else [value])]
-    for one in wanted:
+    for one in scalars:
         try:
             found = _read(one, value)
         except (ValueError, TypeError, LookupError, OverflowError, AttributeError, YAMLError):
@@ -35,8 +34,8 @@ def read_value(kind: Any, value: Any, within: Range | None = None) -> Any:
         if within is not None:
             within.check(found)
         return found
-    choices = [str(choice) for one in wanted if get_origin(one) is Literal for choice in get_args(one)]
-    names = map(repr, choices) if choices else (NAMES[get_origin(one) or one] for one in wanted)
+    choices = [str(choice) for one in scalars if get_origin(one) is Literal for choice in get_args(one)]
+    names = map(repr, choices) if choices else (NAMES[get_origin(one) or one] for one in scalars)
     shown = repr(str(value) if isinstance(value, str) else value)
     raise ValueError(f"{shown:.80} is not {' or '.join(names)}{nearest(str(value), choices)}")
 
@@ -51,14 +50,14 @@ def _read(kind: Any, value: Any) -> Any:
         return {str(key): read_value(get_args(kind)[1], item) for key, item in content.items()}
     if not isinstance(value, str):
         return kind(value) if type(value) in {int: (int,), float: (int, float)}.get(kind, (kind, int)) else {}[value]
-    value.encode()  # a lone surrogate can be neither printed nor saved, and no file name holds a NUL
+    value.encode()  # rejects lone surrogates, which cannot be printed or saved; file names cannot contain NUL
     if "\0" in value or (kind is float and not isfinite(float(value))):
         raise ValueError(value)
     return {int: lambda text: int(text, 0), bool: lambda text: TRUTH[text.lower()]}.get(kind, kind)(value)
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes of "4GB" (10^9), "4GiB" (2^30), "512MB" ..."""
+    """Returns the number of bytes in "4GB" (10^9), "4GiB" (2^30), "512MB" ..."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", text.strip(), re.IGNORECASE)
     if not found:
         raise ValueError(f"memory must be a size such as 4GB or 512MiB, got {text!r}")

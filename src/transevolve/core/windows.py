@@ -1,4 +1,4 @@
-"""Items that arrive over time, gathered into windows: a window leaves when it is full, or when its input pauses."""
+"""Groups items that arrive over time into windows; a window ends when it is full or when the input pauses."""
 
 import itertools
 import threading
@@ -9,15 +9,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Event = tuple[T | None, BaseException | None]
-CHECKED_EVERY = 0.5
+POLL_SECONDS = 0.5
 
 
 def windows(items: Iterable[T], size: int, pause: float | None = None, longest: float = 0.5) -> Iterator[list[T]]:
-    """Lists of at most `size` items, in constant memory.
+    """Yields lists of at most `size` items, in constant memory.
 
-    With a `pause`, items are read on a thread, at most `size` of them ahead, and a window ends early when no item has
-    come for `pause` seconds, or when its first item has waited for `longest`. An error of `items` is raised after the
-    items before it have left.
+    With a `pause`, a thread reads at most `size` items ahead. A window then ends early if no item has arrived for
+    `pause` seconds, or if its first item has waited for `longest` seconds. An exception of `items` is raised after the
+    items before it have been yielded.
     """
     if pause is None:
         items = iter(items)
@@ -51,10 +51,10 @@ def _read(items: Iterable[T], events: "Queue[Event[T]]", stopped: threading.Even
 
 
 def _put(events: "Queue[Event[T]]", event: Event[T], stopped: threading.Event) -> bool:
-    """Waits for room; False if nobody reads any more."""
+    """Waits for space in the queue; returns False if the reader has stopped."""
     while not stopped.is_set():
         try:
-            events.put(event, timeout=CHECKED_EVERY)
+            events.put(event, timeout=POLL_SECONDS)
             return True
         except Full:
             continue
@@ -62,17 +62,17 @@ def _put(events: "Queue[Event[T]]", event: Event[T], stopped: threading.Event) -
 
 
 def _gather(events: "Queue[Event[T]]", size: int, pause: float, longest: float) -> tuple[list[T], BaseException | None]:
-    """The next window, and what ended the input, if it has ended. Waits without limit for the first item only."""
+    """Returns the next window, and the exception that ended the input, if any. Only the first item has no timeout."""
     window: list[T] = []
-    until = None
+    deadline = None
     while len(window) < size:
         try:
-            timeout = None if until is None else max(0.0, min(pause, until - time.monotonic()))
+            timeout = None if deadline is None else max(0.0, min(pause, deadline - time.monotonic()))
             item, end = events.get(timeout=timeout)
         except Empty:
             break
         if end is not None:
             return window, end
         window.append(item)  # pyright: ignore[reportArgumentType]
-        until = until or time.monotonic() + longest
+        deadline = deadline or time.monotonic() + longest
     return window, None

@@ -15,7 +15,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
-from ..core.files import clear_when_full, remove, staging_folder
+from ..core.files import remove, report_full_disk, staging_folder
 from ..core.messages import say
 from .cache_folder import KEY_LENGTH, cache_folder, locked
 from .contents import contents_of
@@ -65,7 +65,7 @@ def prepared(
             if found is not None:
                 return renamed(found, names)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as aside:  # noqa: SIM117
-        with clear_when_full(Path(aside)), workspace(Path(aside)):
+        with report_full_disk(Path(aside)), workspace(Path(aside)):
             return load()
 
 

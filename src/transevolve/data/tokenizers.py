@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from ..core.errors import UserError
-from ..core.progress import watched
+from ..core.progress import can_show_bar
 from .lines import numbered_lines, open_bytes, stripped
 from .options import SUBWORDS, TOKENIZERS
 from .stored import progress, text_sample
@@ -91,7 +91,7 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
         special_tokens=tokens,
         initial_alphabet=letters,
         limit_alphabet=len(letters),
-        show_progress=watched(),
+        show_progress=can_show_bar(),
     )
     learner.train_from_iterator(_tracked("learning word pieces", texts), trainer)
     return _wordpiece(learner.get_vocab(with_added_tokens=True), True, max_length, LONGEST_WORD)
@@ -124,7 +124,7 @@ def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length:
         "vocab_size": vocab_size,
         "special_tokens": list(SUBWORD_SPECIAL),
         "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
-        "show_progress": watched(),
+        "show_progress": can_show_bar(),
     }
     if kind == "bpe":
         trainer = trainers.BpeTrainer(min_frequency=2, **common)

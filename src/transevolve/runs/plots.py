@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.figures import new_figure, plain, save, whole_ticks
+from ..core.figures import integer_ticks, new_figure, plain, save
 
 
 def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
@@ -26,7 +26,7 @@ def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
         axes[0, 1].set(xlabel="step", ylabel=f"validation {name}", title=name)
     for axis in axes.flat:
         axis.grid(alpha=0.3)
-        whole_ticks(axis)
+        integer_ticks(axis)
     save(figure, path, dpi=130)
 
 

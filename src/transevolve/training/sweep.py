@@ -18,7 +18,7 @@ from typing import Any
 from ..config.files import dotted, fill, find_recipe, load_recipe, recipe_yaml
 from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..core.figures import new_figure, plain, save, whole_ticks
+from ..core.figures import integer_ticks, new_figure, plain, save
 from ..core.files import write_atomically
 from ..core.messages import say
 from ..core.progress import clock
@@ -257,7 +257,7 @@ def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> None:
         axis.set(xlabel=plain(key), ylabel=f"validation {metric}")
         axis.legend()
         if not sweep.grid:
-            whole_ticks(axis)
+            integer_ticks(axis)
     axis.grid(alpha=0.3)
     save(figure, path, dpi=130)
 

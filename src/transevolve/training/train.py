@@ -7,7 +7,7 @@ import torch
 
 from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..core.files import clear_when_full
+from ..core.files import report_full_disk
 from ..core.messages import say
 from ..data import load_data
 from ..data.detect import detected_task
@@ -43,7 +43,7 @@ def train(recipe: Recipe, command: str) -> Result:
     folder = Path(recipe.output or default_output(recipe))
     recipe.output = str(folder)
     state = join_processes()
-    with ExitStack() as held, StopOnSignal() as stop, clear_when_full(folder):
+    with ExitStack() as held, StopOnSignal() as stop, report_full_disk(folder):
         decided_by_main(state, lambda: _take(folder, recipe, held))
         finished = read_result(folder)
         if finished is not None:

@@ -15,7 +15,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from ..config.recipe import TrainingOptions
 from ..core.errors import UserError
-from ..core.files import clear_when_full, remove
+from ..core.files import remove, report_full_disk
 from ..data.batching import Batches, BatchLoader, Collator, RowStore
 from ..runs.names import PARTIAL
 from ..runs.storage import publish, rotate
@@ -132,7 +132,7 @@ class EvolveTrainer(Trainer):
         name = f"checkpoint-{self.state.global_step}"
         hint = "the last good checkpoint is kept, make room and run the same command again"
         try:
-            with clear_when_full(final / name, hint):
+            with report_full_disk(final / name, hint):
                 super()._save_checkpoint(model, trial)
                 unlogged = {"loss": float(self._tr_loss), "logged": self._globalstep_last_logged}
                 (final / PARTIAL / name / self._unlogged_file()).write_text(json.dumps(unlogged))
