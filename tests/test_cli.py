@@ -130,7 +130,7 @@ def test_names_are_whole_at_80_columns(name):
         (["predict"], "RUN"),
         (["predict", "run", "--jsn"], "unknown option '--jsn'; did you mean '--json'?"),
         (["predict", "run", "--batch_toknes=3"], "did you mean '--batch_tokens'?"),
-        (["train", "--training", "3"], "--training: it has settings of its own"),
+        (["train", "--training", "3"], "--training: set one of its settings"),
         (["train", "--training.epochs"], "--training.epochs"),
         (["train", "--training.epochs", ".inf"], "--training.epochs: '.inf' is not a number"),
         (["train", "--training.epochs", "nan"], "--training.epochs: 'nan' is not a number"),

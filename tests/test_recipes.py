@@ -119,7 +119,7 @@ def test_values_are_read_by_the_type_of_their_key(content, key, value, tmp_path)
 WRONG = {
     "unknown key": ("training:\n  epocs: 3", "line 2: unknown key 'training.epocs'; did you mean 'training.epochs'?"),
     "unknown section": ("trainning: {epochs: 3}", "unknown key 'trainning'; did you mean 'training'?"),
-    "a value for a section": ("data: my.csv", "'data' must hold settings of its own"),
+    "a value for a section": ("data: my.csv", "'data' must contain settings"),
     "a text for a number": ("training:\n  seed: 1\n  epochs: many", "line 3: training.epochs: 'many' is not a number"),
     "a fraction for a whole number": ("training: {seed: 1.5}", "training.seed: '1.5' is not an integer"),
     "a list for a text": ("data: {vocab: [a, b]}", "data.vocab: ['a', 'b'] is not a string"),

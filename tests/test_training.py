@@ -350,7 +350,7 @@ RECIPES = {
     "wrong type": ("training: {epochs: many}", "'many' is not a number"),
     "not settings": ("- 1\n- 2", "a list"),
     "not YAML": ("training: {epochs: 3", "not valid YAML"),
-    "a group without settings": ("training: 3", "'training' must hold settings"),
+    "a group without settings": ("training: 3", "'training' must contain settings"),
     "an object to build": ("training: !!python/object/apply:os.system ['true']", "not valid YAML"),
     "not text": ("\xff\xfe", "UTF-8"),
 }

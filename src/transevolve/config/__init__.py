@@ -1,1 +1,1 @@
-"""The recipe as a typed tree, its files, and the command line made from it."""
+"""Recipes as typed settings, recipe files, and the command line derived from them."""

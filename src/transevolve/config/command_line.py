@@ -1,7 +1,7 @@
-"""A dataclass of options as the signature of a Cyclopts command.
+"""Converts a dataclass of options to a Cyclopts command.
 
-Fields are `--name value`; a list is `--name a b c`, a bool `--name` or `--no-name`, a dataclass `--name.field value`.
-A field with `metadata=POSITIONAL` is positional. Help comes from the `Args:` of the docstring.
+A field becomes `--name value`, a list `--name a b c`, a bool `--name` or `--no-name`, a dataclass `--name.field value`.
+A field with `metadata=POSITIONAL` is positional. Help comes from the `Args:` section of the docstring.
 """
 
 import inspect
@@ -18,7 +18,7 @@ COMMON = Group("Common options", sort_key=1)
 
 
 def as_command(options: type, summary: str) -> Callable[..., Any]:
-    """A function with a parameter for each field; it returns the options."""
+    """Returns a function with one parameter per field; it returns the options."""
     hints, parameters = get_type_hints(options, include_extras=True), []
     for f in fields(options):
         kind, hint = inspect.Parameter.KEYWORD_ONLY, hints[f.name]
@@ -34,8 +34,8 @@ def as_command(options: type, summary: str) -> Callable[..., Any]:
         parameters.append(inspect.Parameter(f.name, kind, annotation=hint, default=default))
     signature = inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 
-    def command(*places: Any, **named: Any) -> Any:
-        bound = signature.bind(*places, **named).arguments
+    def command(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs).arguments
         return options(**{name: list(value) if isinstance(value, tuple) else value for name, value in bound.items()})
 
     command.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
@@ -46,9 +46,9 @@ def as_command(options: type, summary: str) -> Callable[..., Any]:
 
 
 def sparse(settings: type, common: Collection[str] = ()) -> Any:
-    """The type of some of a dataclass's settings: a mapping that holds what was typed, and nothing else.
+    """Returns a TypedDict of a dataclass's settings; its values contain only the flags that were passed.
 
-    In help, the `common` ones of all sections come first.
+    The `common` settings of all sections come first in the help.
     """
     hints, flags, section = get_type_hints(settings), {}, settings.__name__.removesuffix("Options")
     for f in fields(settings):
@@ -59,9 +59,9 @@ def sparse(settings: type, common: Collection[str] = ()) -> Any:
 
 
 def convert(kind: Any, tokens: Any) -> Any:
-    """Words of the command line, read as a recipe's values are."""
+    """Converts command line tokens in the same way as the values of a recipe."""
     if is_typeddict(kind):
-        raise ValueError(f"it has settings of its own, such as .{next(iter(kind.__annotations__))}")
+        raise ValueError(f"set one of its settings, such as .{next(iter(kind.__annotations__))}")
     if isinstance(tokens, dict):
         return read_value(kind, {key: values[0].value for key, values in tokens.items()})
     lists = list in {get_origin(one) or one for one in (kind, *get_args(kind))}

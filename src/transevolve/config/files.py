@@ -1,4 +1,4 @@
-"""Recipes: YAML files of typed settings, found by path or by the name of a bundled one."""
+"""Recipes: YAML files of typed settings, loaded by path or by the name of a bundled recipe."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -15,7 +15,7 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".gz")
 
 
 def bundled(sweeps: bool = False) -> dict[str, Path]:
-    """The recipes of the package by name (paper/agnews, demo ...), or its sweeps (sweeps/demo ...)."""
+    """Returns the bundled recipes by name (paper/agnews, demo ...), or the bundled sweeps (sweeps/demo ...)."""
     folder = PACKAGED if PACKAGED.is_dir() else CHECKOUT
     found = {str(path.relative_to(folder).with_suffix("")): path for path in sorted(folder.rglob("*.yaml"))}
     return {name: path for name, path in found.items() if sweeps == name.startswith("sweeps/")}
@@ -33,7 +33,7 @@ def find_recipe(name: str) -> Path:
 
 
 def load_recipe(name: str | Path | None, *overrides: Mapping[str, Any]) -> Recipe:
-    """A typed recipe: the file's settings on top of the defaults, then each of the nested overrides."""
+    """Loads a recipe: the defaults, then the settings of the file, then each of the overrides."""
     recipe = Recipe()
     if name is not None:
         path = find_recipe(str(name))
@@ -44,7 +44,7 @@ def load_recipe(name: str | Path | None, *overrides: Mapping[str, Any]) -> Recip
 
 
 def fill(options: Any, settings: Mapping[str, Any], source: str = "", prefix: str = "") -> None:
-    """Sets fields from a mapping, nested or with dotted keys; each value is read by its type and checked."""
+    """Sets fields from a nested mapping or dotted keys; values are converted to their type and checked."""
     kinds, declared = get_type_hints(type(options)), {f.name: f for f in fields(options)}
     for written, value in settings.items():
         line = getattr(written, "line", None)
@@ -56,7 +56,7 @@ def fill(options: Any, settings: Mapping[str, Any], source: str = "", prefix: st
         if is_dataclass(kinds[key]):
             section = {inner: value} if dot else value or {}
             if not isinstance(section, Mapping):
-                raise UserError(f"{where}{prefix + key!r} must hold settings of its own, not a single value")
+                raise UserError(f"{where}{prefix + key!r} must contain settings, not a single value")
             fill(getattr(options, key), section, source, f"{prefix}{key}.")
             continue
         try:
@@ -66,12 +66,12 @@ def fill(options: Any, settings: Mapping[str, Any], source: str = "", prefix: st
 
 
 def recipe_yaml(recipe: Recipe) -> str:
-    """The recipe with every setting, as a recipe file."""
+    """Returns the recipe with all settings as YAML."""
     return dump_yaml(asdict(recipe))
 
 
 def dotted(recipe: Recipe) -> dict[str, Any]:
-    """Every setting by its key, such as `training.epochs`."""
+    """Returns all settings by dotted key, such as `training.epochs`."""
     sections = {f.name: getattr(recipe, f.name) for f in fields(recipe)}
     groups = {name: vars(part) if is_dataclass(part) else {"": part} for name, part in sections.items()}
     return {f"{name}.{key}".rstrip("."): value for name, part in groups.items() for key, value in part.items()}

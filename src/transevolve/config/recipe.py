@@ -1,4 +1,4 @@
-"""A recipe as a typed tree: the keys under `--data.*`, `--model.*` and `--training.*`."""
+"""The settings of a recipe: the keys under `--data.*`, `--model.*` and `--training.*`."""
 
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Literal, get_type_hints
@@ -8,13 +8,13 @@ from ..data.options import DataOptions
 from ..models.settings import ModelSettings
 
 FROM_DATA = ("vocab_size", "max_position_embeddings", "type_vocab_size", "sep_token_id")
-COUNT, SOME = Range(0, 2**40), Range(1, 2**40)
+NON_NEGATIVE, POSITIVE = Range(0, 2**40), Range(1, 2**40)
 DECAY, RATE = Range(0, 1, below=True), Range(0, 1e30)
 BEAMS = Range(1, 2**12)
 
 
 def _optional_settings() -> Any:
-    """Every setting of TransEvolve that the data does not decide; None is the default of the variant."""
+    """Returns the settings of TransEvolve that are not derived from the data; None is the default of the variant."""
     kinds = get_type_hints(ModelSettings)
     declared = [f for f in fields(ModelSettings) if f.name not in FROM_DATA]
     return make_dataclass(
@@ -25,37 +25,38 @@ def _optional_settings() -> Any:
 
 @dataclass
 class SystemOptions:
-    """Which model."""
+    """Which model to train."""
 
     system: str = setting(
-        "transevolve", "transevolve, or a system to compare with: see `transevolve systems`; marian for translation."
+        "transevolve", "transevolve, or another system (see `transevolve systems`); marian for translation."
     )
     variant: Literal["randomFF-1", "randomFF-2", "fullFF-1", "fullFF-2"] | None = setting(
         None, "Variant of TransEvolve; fullFF-1 by default."
     )
     start: str | None = setting(
-        None,
-        "A run, or a folder with a saved model, to start from: its tokenizer, sizes and encoder weights.",
+        None, "Run or saved model to start from: its tokenizer, sizes and encoder weights are used."
     )
     size: Literal["small", "base"] | None = setting(
-        None, "The paper's small (width 256) or base (width 512); by default the rows of a text classifier decide."
+        None,
+        "The paper's small (width 256) or base (width 512); for a text classifier the default depends on the number of"
+        " rows.",
     )
     initialization: Literal["bag", "small", "authors"] | None = setting(
         None,
-        "bag (the model starts as a bag of word vectors), small (matrices of deviation 0.02) or authors (the paper's);"
-        " by default bag for texts and classes, authors where a variant is named in translation, and small elsewhere.",
+        "bag (the model starts as a bag of word vectors), small (matrices with standard deviation 0.02) or authors (the"
+        " paper's); by default bag for texts with classes, authors for translation with a variant, else small.",
     )
     vectors: str | None = setting(
-        None, "A file of word vectors to start from, in the text format of word2vec, GloVe or fastText."
+        None, "File of pretrained word vectors, in the text format of word2vec, GloVe or fastText."
     )
 
 
 @dataclass
 class ModelOptions(_optional_settings(), SystemOptions):
-    """The model. Without a value, the variant or system decides."""
+    """The model. The defaults depend on the variant or system."""
 
     settings: dict[str, int | float | bool | str] | None = setting(
-        None, "Settings that only one of the other systems has, such as {features: 128}."
+        None, "Settings specific to another system, such as {features: 128}."
     )
 
 
@@ -64,45 +65,53 @@ class TrainingOptions:
     """How to train."""
 
     epochs: float | None = setting(
-        None, "Passes over the training rows; by default 10, or by the number of rows.", Range(0, 1e6, above=True)
+        None,
+        "Passes over the training rows; the default is 10, or depends on the number of rows.",
+        Range(0, 1e6, above=True),
     )
-    max_steps: int | None = setting(None, "Stop after this many steps instead of after the epochs.", SOME)
-    batch_size: int | None = setting(None, "Rows per batch, over all processes.", SOME)
+    max_steps: int | None = setting(None, "Stop after this many steps, instead of epochs.", POSITIVE)
+    batch_size: int | None = setting(None, "Rows per batch, over all processes.", POSITIVE)
     batch_tokens: int | None = setting(
-        None, "Tokens per batch including padding, over all processes, instead of batch_size.", SOME
+        None, "Tokens per batch including padding, over all processes, instead of batch_size.", POSITIVE
     )
-    accumulation: int | None = setting(None, "Parts to split a batch into; 1, or what memory asks for.", SOME)
+    accumulation: int | None = setting(
+        None, "Parts to split a batch into; by default 1, or as many as the memory limit requires.", POSITIVE
+    )
     memory: str | None = setting(
-        None, "Largest memory of a step, such as 4GB; batches are split into as many parts as that takes."
+        None, "Memory limit of a step, such as 4GB; batches are split into parts to stay below it."
     )
     schedule: str = setting(
         "linear", "linear, cosine, constant, or paper: lr_max / sqrt(d) * min(step^-0.5, step * warmup^-1.5)."
     )
     optimizer: str = setting("adamw", "adamw.")
-    lr_max: float = setting(1.0, "Height of the paper's schedule.", RATE)
-    learning_rate: float | None = setting(None, "Peak of the other schedules; 0.001.", RATE)
+    lr_max: float = setting(1.0, "Factor of the paper's schedule.", RATE)
+    learning_rate: float | None = setting(None, "Peak of the other schedules; by default 0.001.", RATE)
     encoder_rate: float | None = setting(
-        None, "Learning rate of the encoder, as a multiple of that of the head; 1, or less from a bag of words.", RATE
+        None, "Learning rate of the encoder relative to the head; by default 1, or less with a bag of words.", RATE
     )
-    embedding_rate: float | None = setting(None, "Learning rate of the token vectors, likewise.", RATE)
+    embedding_rate: float | None = setting(None, "Learning rate of the token vectors relative to the head.", RATE)
     warmup: float = setting(
-        0.1, "Steps of linear warm-up; below 1, a share of all steps (not for the paper's schedule).", Range(0, 1e12)
+        0.1,
+        "Steps of linear warm-up; below 1, a fraction of all steps (not for the paper's schedule).",
+        Range(0, 1e12),
     )
-    beta1: float = setting(0.9, "Adam's first decay.", DECAY)
-    beta2: float | None = setting(None, "Adam's second decay; 0.999, or 0.98 for translation.", DECAY)
-    eps: float | None = setting(None, "Adam's epsilon; 1e-8, or 1e-9 for translation.", Range(0, 1, above=True))
+    beta1: float = setting(0.9, "Adam's beta1.", DECAY)
+    beta2: float | None = setting(None, "Adam's beta2; by default 0.999, or 0.98 for translation.", DECAY)
+    eps: float | None = setting(
+        None, "Adam's epsilon; by default 1e-8, or 1e-9 for translation.", Range(0, 1, above=True)
+    )
     weight_decay: float | None = setting(
-        None, "Decoupled weight decay on matrices; 0, or 0.01 from a bag of words.", Range(0, 1e6)
+        None, "Decoupled weight decay of matrices; by default 0, or 0.01 with a bag of words.", Range(0, 1e6)
     )
-    clip: float = setting(0.0, "Largest norm of the gradient; 0 does not clip, as in the paper.", RATE)
+    clip: float = setting(0.0, "Maximum gradient norm; 0 disables clipping, as in the paper.", RATE)
     precision: Literal["fp32", "bf16", "auto"] = setting(
-        "fp32", "fp32, bf16 (mixed), or auto: bf16 where the CPU or GPU has instructions for it."
+        "fp32", "fp32, bf16 (mixed), or auto: bf16 if the CPU or GPU has instructions for it."
     )
     compile: bool = setting(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass to save memory.")
     seed: int = setting(0, "Seed of initial weights, row order and dropout.", Range(0, 2**32 - 1))
     mask_share: float = setting(
-        0.15, "Share of the tokens that a masked language model predicts.", Range(0, 1, above=True, below=True)
+        0.15, "Fraction of the tokens that a masked language model predicts.", Range(0, 1, above=True, below=True)
     )
     select: str | None = setting(
         None,
@@ -111,41 +120,43 @@ class TrainingOptions:
         " in language models loss, perplexity or accuracy; in regression mse, mae, r2, pearson, spearman or loss.",
     )
     class_weights: Literal["balanced"] | None = setting(
-        None, "balanced weighs rows so that every class counts the same in the loss, however rare it is."
+        None, "balanced weights rows so that every class contributes equally to the loss."
     )
-    patience: int = setting(0, "Stop after this many validations without improvement; 0 never does.", COUNT)
+    patience: int = setting(
+        0, "Stop after this many validations without improvement; 0 disables early stopping.", NON_NEGATIVE
+    )
     refit: bool | None = setting(
         None,
-        "After validation, train a second time on all rows, those of validation too; by default where there are few"
-        " rows and the number of epochs is left open.",
+        "After validation, train a second time on all rows, including validation; by default if there are few rows and"
+        " epochs is not set.",
     )
     self_training: bool = setting(
         False,
-        "After training, label the texts of data.unlabelled that the classifier is sure of, and train again with them;"
-        " the model that validates better is kept.",
+        "After training, label the texts of data.unlabelled for which the classifier is confident, and train again with"
+        " them; the model with the better validation score is kept.",
     )
-    yardstick: bool = setting(True, "Score a bag of words on the same rows, to compare with.")
-    eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", COUNT)
-    save_steps: int = setting(0, "Steps between checkpoints; 0 saves after every epoch.", COUNT)
-    keep: int = setting(2, "Newest checkpoints to keep besides the best one.", SOME)
-    log_steps: int = setting(20, "Steps between lines of metrics.", SOME)
-    eval_tokens: int = setting(16384, "Tokens per batch when scoring.", SOME)
+    yardstick: bool = setting(True, "Score a bag of words on the same rows for comparison.")
+    eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", NON_NEGATIVE)
+    save_steps: int = setting(0, "Steps between checkpoints; 0 saves after every epoch.", NON_NEGATIVE)
+    keep: int = setting(2, "Number of newest checkpoints to keep, in addition to the best one.", POSITIVE)
+    log_steps: int = setting(20, "Steps between logged metrics.", POSITIVE)
+    eval_tokens: int = setting(16384, "Tokens per batch when scoring.", POSITIVE)
     eval_beams: int = setting(1, "Beams when validating a translation.", BEAMS)
     eval_sentences: int = setting(
-        500, "Sentences to decode when validating a translation during training; 0 decodes all.", COUNT
+        500, "Sentences to decode when validating a translation during training; 0 decodes all.", NON_NEGATIVE
     )
     beams: int = setting(4, "Beams when scoring the selected translation model.", BEAMS)
-    extra_length: int = setting(50, "Tokens by which a translation may be longer than its source.", Range(1, 2**16))
-    workers: int = setting(0, "Processes that prepare batches.", Range(0, 2**10))
-    threads: int = setting(0, "Threads to compute with; 0 leaves it to PyTorch.", Range(0, 2**12))
-    tensorboard: bool = setting(False, "Write TensorBoard files too, into `tensorboard` in the run folder.")
+    extra_length: int = setting(50, "Tokens that a translation may be longer than its source.", Range(1, 2**16))
+    workers: int = setting(0, "Worker processes that prepare batches.", Range(0, 2**10))
+    threads: int = setting(0, "CPU threads; 0 is PyTorch's default.", Range(0, 2**12))
+    tensorboard: bool = setting(False, "Also write TensorBoard files, to `tensorboard` in the run folder.")
     fsdp: bool = setting(False, "Shard the model over processes (FSDP2).")
     deepspeed: str | None = setting(None, "A DeepSpeed configuration file.")
 
 
 @dataclass
 class Recipe:
-    """One training: its data, its model, how to train, and the folder of the run."""
+    """The settings of a run: data, model, training and output folder."""
 
     data: DataOptions = field(default_factory=DataOptions)
     model: ModelOptions = field(default_factory=ModelOptions)

@@ -1,4 +1,4 @@
-"""How a causal language model chooses the tokens it writes."""
+"""Options for generating text with a causal language model."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,17 +8,17 @@ from ..core.errors import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How `generate` chooses tokens: options of the command and of a request to the server.
+    """Options of the `generate` command and of a request to the server.
 
     Args:
-        new_tokens: Write at most this many tokens.
-        temperature: Divides the logits: below 1 likely tokens become likelier; 0 always takes the likeliest.
-        top_k: Choose among this many of the likeliest tokens; 0 is all.
-        top_p: Choose among the likeliest tokens that together have this probability.
-        beam: Search for the likeliest text with this many beams, instead of sampling.
+        new_tokens: Maximum number of tokens to generate.
+        temperature: Divides the logits; below 1 favours likely tokens, 0 always selects the most likely one.
+        top_k: Sample from this many of the most likely tokens; 0 samples from all.
+        top_p: Sample from the most likely tokens whose total probability reaches this value.
+        beam: Use beam search with this many beams instead of sampling.
         samples: Texts per prompt, one per line.
-        repetition_penalty: Above 1, tokens of the text so far become less likely.
-        seed: Seed of the sampling.
+        repetition_penalty: Above 1, makes tokens of the text so far less likely.
+        seed: Random seed.
     """
 
     new_tokens: int = 50
@@ -35,8 +35,9 @@ class Sampling:
             if getattr(self, name) < 1:
                 raise UserError(f"--{name} must be at least 1, not {getattr(self, name)}")
         if self.top_k < 0 or self.temperature < 0 or not 0 < self.top_p <= 1 or self.repetition_penalty <= 0:
-            raise UserError("--top_k and --temperature must be at least 0, --top_p above 0 and at most 1")
-        if self.samples > 1 and (not self.sampled) and self.samples > self.beam:
+            limits = "--top_k and --temperature must be at least 0, --top_p above 0 and at most 1"
+            raise UserError(f"{limits}, --repetition_penalty above 0")
+        if self.samples > self.beam and not self.sampled:
             raise UserError(f"--samples {self.samples} needs --temperature above 0, or as many beams (--beam)")
 
     @property
@@ -44,7 +45,7 @@ class Sampling:
         return self.beam == 1 and self.temperature > 0
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of Hugging Face's `generate`."""
+        """Returns the arguments of Hugging Face's `generate`."""
         common = {
             "max_new_tokens": self.new_tokens,
             "num_beams": self.beam,
