@@ -197,7 +197,7 @@ def test_other_mixers_go_beyond_the_length_they_were_built_for(system):
 def test_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(ValueError, match="unknown system 'tranformer'; did you mean 'transformer'"):
         build_mixer("tranformer", SHAPE)
-    with pytest.raises(ValueError, match="system 'transformer' has no setting 'features'; it has none"):
+    with pytest.raises(ValueError, match="system 'transformer' has no setting 'features'; available: none"):
         build_mixer("transformer", SHAPE, {"features": 8})
     with pytest.raises(ValueError, match="system 'performer' has no setting 'feature'; did you mean 'features'"):
         build_mixer("performer", SHAPE, {"feature": 8})
@@ -208,10 +208,10 @@ def test_unknown_names_are_answered_with_the_nearest():
 @pytest.mark.parametrize(
     ("system", "given", "reported"),
     [
-        ("performer", {"features": 0}, "features must be a whole number of at least 1, got 0"),
-        ("performer", {"features": 8.5}, "features must be a whole number of at least 1, got 8.5"),
-        ("performer", {"features": True}, "features must be a whole number of at least 1, got True"),
-        ("reformer", {"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ("performer", {"features": 0}, "features must be an integer of at least 1, got 0"),
+        ("performer", {"features": 8.5}, "features must be an integer of at least 1, got 8.5"),
+        ("performer", {"features": True}, "features must be an integer of at least 1, got True"),
+        ("reformer", {"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ("sparse-transformer", {"pattern": "random"}, "pattern must be one of fixed, strided, got 'random'"),
         ("sparse-transformer", {"block": 4, "summaries": 4}, "summaries=4 must be fewer than the block of 4 tokens"),
         ("rfa", {"features": 7}, "features must be even"),
@@ -229,7 +229,7 @@ def test_settings_that_are_not_given_have_their_defaults():
 
 
 def test_settings_are_checked_with_the_configuration():
-    with pytest.raises(Exception, match="features must be a whole number"):
+    with pytest.raises(Exception, match="features must be an integer"):
         PeerConfig(system="performer", system_settings={"features": "many"})
 
 

@@ -35,7 +35,7 @@ def test_the_example_of_a_new_system_works():
         assert all(p.grad.abs().sum() > 0 for p in model.encoder.layers[0].mixer.parameters())
         model.eval()
         torch.testing.assert_close(model(ids[1:, :5]).logits, model(ids, mask).logits[1:])
-        with pytest.raises(Exception, match="width must be a whole number of at least 1"):
+        with pytest.raises(Exception, match="width must be an integer of at least 1"):
             found["PeerConfig"](system="average", system_settings={"width": 0})
     finally:
         SYSTEMS.pop("average", None)

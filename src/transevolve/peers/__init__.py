@@ -1,5 +1,5 @@
-"""The other systems of the paper, and more, in one skeleton. A new one is a file with its mixer and record, and a line
-here."""
+"""The paper's other systems, and more, in the same encoder. To add a system, write a file with its mixer and `System`,
+and list it here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -55,12 +55,12 @@ def find_system(name: str) -> System:
 
 
 def known_settings(name: str) -> list[str]:
-    """The settings of a system: the keywords of its builder, after the shape."""
+    """Returns the names of a system's settings."""
     return list(settings.known_settings(find_system(name).build))
 
 
 def resolved_settings(name: str, chosen: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Every setting of a system: the chosen ones, and defaults for the rest."""
+    """Returns all settings of a system: the chosen values, and defaults for the rest."""
     known = settings.known_settings(find_system(name).build)
     return {setting: parameter.default for setting, parameter in known.items()} | dict(chosen or {})
 
@@ -70,7 +70,7 @@ def check_settings(name: str, chosen: Mapping[str, Any]) -> None:
 
 
 def build_mixer(name: str, shape: MixerShape, chosen: Mapping[str, Any] | None = None) -> Mixer:
-    """The mixer of a system by its name, with the settings that only this system knows."""
+    """Builds the mixer of a system; `chosen` are the settings of that system."""
     chosen = chosen or {}
     check_settings(name, chosen)
     return find_system(name).build(shape, **chosen)

@@ -1,4 +1,4 @@
-"""What a mixer is: it mixes the tokens of a sequence, with flags that say what it can be asked for."""
+"""Base classes of mixers, which mix the tokens of a sequence, and flags for what they support."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a mixer can be asked for.
+    """What a mixer supports.
 
-    `causal`: token i sees tokens j <= i only. `padding`: keys can be ignored. `fixed_length`: its parameters depend on
-    a longest length, beyond which it cannot go. `stochastic`: it holds random draws that are not learned. `export`:
-    `torch.export` takes it with any batch and length, where others are exported for one shape.
+    `causal`: token i attends only to tokens j <= i. `padding`: keys can be ignored. `fixed_length`: its parameters
+    depend on a maximum length, which inputs cannot exceed. `stochastic`: it contains random draws that are not learned.
+    `export`: `torch.export` works for any batch size and length; otherwise for one shape.
     """
 
     causal: bool
@@ -30,7 +30,7 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class MixerShape:
-    """What every mixer is built from; `layer` is its place in the stack, for those that draw or share."""
+    """Sizes of a mixer. `layer` is its index in the stack, for mixers with random draws or shared work."""
 
     hidden_size: int
     num_heads: int
@@ -47,15 +47,15 @@ class MixerShape:
         return self.hidden_size // self.num_heads
 
     def draw_seed(self, seed: int) -> int:
-        """A seed of this layer's own."""
+        """Returns a seed that differs between layers."""
         return (1009 * seed + self.layer) % 2**32
 
 
 class Mixer(nn.Module, ABC):
     """Mixes the tokens of a sequence: (batch, n, d) -> (batch, n, d), without norm, residual or dropout.
 
-    `key_padding_mask` is True at keys to ignore; a token that sees no key gets zeros. A subclass sets `capabilities`,
-    writes `mix`, and `reset_parameters` for whatever it learns or draws.
+    `key_padding_mask` is True at keys to ignore; the output is zero for a token that sees no key. A subclass sets
+    `capabilities` and implements `mix` and `reset_parameters`, which initializes parameters and random draws.
     """
 
     capabilities: ClassVar[Capabilities]
@@ -86,13 +86,13 @@ class Mixer(nn.Module, ABC):
         if x.ndim != 3 or x.shape[-1] != self.shape.hidden_size:
             raise ValueError(f"{name} takes (batch, length, {self.shape.hidden_size}), got {tuple(x.shape)}")
         if causal and not can.causal:
-            raise ValueError(f"{name} cannot be causal: every token it puts out depends on the whole sequence")
+            raise ValueError(f"{name} cannot be causal: every output token depends on the whole sequence")
         if can.fixed_length and x.shape[1] > self.shape.max_length:
             raise ValueError(f"{name} was built for at most {self.shape.max_length} tokens, got {x.shape[1]}")
         if key_padding_mask is None:
             return
         if not can.padding:
-            raise ValueError(f"{name} cannot ignore padding: give it sequences of one length, without a mask")
+            raise ValueError(f"{name} cannot ignore padding: use sequences of equal length, without a mask")
         if key_padding_mask.dtype != torch.bool:
             raise TypeError(f"key_padding_mask must be bool (True = ignore), got {key_padding_mask.dtype}")
         if key_padding_mask.shape != x.shape[:2]:
@@ -102,7 +102,7 @@ class Mixer(nn.Module, ABC):
 
 
 class SharingMixer(Mixer):
-    """A mixer whose work is shared by several layers: `begin` does it, or hands on what a layer below has done."""
+    """A mixer that shares work between layers: `begin` computes it, or returns that of the layer below."""
 
     @abstractmethod
     def begin(

@@ -1,11 +1,12 @@
-"""Big Bird (Zaheer et al., 2020): a window, a few global tokens and a few random ones, in blocks.
+"""Big Bird (Zaheer et al., 2020): block-sparse attention with a window, global blocks and random blocks.
 
-A block of queries sees itself, its two neighbours, the global blocks and some random others, each key once; the global
-blocks see everything.
+A block of queries attends to itself, its two neighbours, the global blocks and some random blocks, each key once. The
+global blocks attend to all keys.
 
 Differs from the paper and the Long Range Arena: the global blocks are the first two (theirs are the first and the
-last, but the last is padding in most sequences of a batch). Random blocks are drawn from the blocks a sequence really
-has, by a hash of seed, layer, head and the two blocks: any length, and the same draw however long the padding is.
+last, but the last is padding in most sequences of a batch). Random blocks are drawn from the blocks of a sequence that
+are not padding, by a hash of seed, layer, head and the two blocks. Any length works, and padding does not change the
+draw.
 """
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from .base import Capabilities, MixerShape
 from .blocks import BlockAttention, block_attention
-from .heads import softmax_attention
+from .heads import real_tokens, softmax_attention
 from .settings import Count, Seed
 from .system import System
 
@@ -46,11 +47,10 @@ class BigBird(BlockAttention):
         return torch.cat([top, self._sparse(q[:, :, first:], k, v, key_padding_mask)], 2)
 
     def _sparse(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None) -> Tensor:
-        """Blocks after the global ones: each with the blocks it sees, gathered as rows."""
+        """Attention of the blocks after the global ones; the blocks that each attends to are gathered as rows."""
         batch, heads, n, part = k.shape
         count = n // self.block
-        real = k.new_ones(batch, n, dtype=torch.bool) if key_padding_mask is None else ~key_padding_mask
-        real = real.unflatten(1, (count, self.block))
+        real = real_tokens(k, key_padding_mask).unflatten(1, (count, self.block))
         seen, shown = self.neighbourhood(real.any(-1))
         row = torch.arange(0, batch * heads * count, count, device=k.device).view(batch, heads, 1, 1)
         rows = (row + seen).flatten()
@@ -64,8 +64,8 @@ class BigBird(BlockAttention):
     def neighbourhood(
         self, real: Bool[Tensor, "batch blocks"]
     ) -> tuple[Int[Tensor, "batch heads queries seen"], Bool[Tensor, "batch heads queries seen"]]:
-        """Global blocks, window and random blocks of each block of queries, and which of them count: a neighbour that
-        is global counts once, and beyond the last block there is none."""
+        """Returns the global blocks, window and random blocks of each block of queries, and a mask of the valid ones:
+        a global neighbour counts once, and there are no neighbours beyond the last block."""
         batch, count = real.shape
         place = torch.arange(count, device=real.device)[self.global_blocks :, None]
         top = torch.arange(self.global_blocks, device=real.device).expand(len(place), -1)
@@ -79,7 +79,7 @@ class BigBird(BlockAttention):
     def draw(
         self, real: Bool[Tensor, "batch blocks"]
     ) -> tuple[Int[Tensor, "batch heads queries random"], Bool[Tensor, "batch heads queries random"]]:
-        """For each block of queries its random blocks, and which of these there are."""
+        """Returns the random blocks of each block of queries, and a mask of those that exist."""
         heads = torch.arange(self.shape.num_heads, device=real.device)[:, None, None]
         key_block = torch.arange(real.shape[1], device=real.device)
         query_block = key_block[self.global_blocks :, None]
@@ -91,7 +91,7 @@ class BigBird(BlockAttention):
 
 
 def _hash(x: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """Well mixed and never negative."""
+    """Returns a well-mixed, non-negative hash."""
     for _ in range(2):
         x = (x ^ ((x >> 31) & 0x1FFFFFFFF)) * 0x2545F4914F6CDD1D
     return (x >> 17) & 0x3FFFFFFFFFFF

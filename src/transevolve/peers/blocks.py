@@ -1,4 +1,4 @@
-"""Sequences cut into blocks, whatever their length: the tail of the last block is padding like any other."""
+"""Attention by blocks for sequences of any length; the end of the last block is padding."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -8,10 +8,10 @@ from torch.nn.functional import pad
 from .heads import Attention, softmax_attention
 
 
-def whole_blocks(
+def pad_to_blocks(
     x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None, block: int
 ) -> tuple[Float[Tensor, "batch longer d"], Bool[Tensor, "batch longer"] | None]:
-    """Zeros up to the next multiple of `block`, and a mask that hides them; no mask where nothing is hidden."""
+    """Pads with zeros to a multiple of `block`; returns the mask that ignores them, or None if nothing is ignored."""
     extra = -x.shape[1] % block
     if key_padding_mask is None:
         if not torch.compiler.is_compiling() and extra == 0:
@@ -26,9 +26,9 @@ def block_attention(
     v: Float[Tensor, "batch heads blocks k part"],
     visible: Bool[Tensor, "#batch #heads #blocks #q k"] | None = None,
 ) -> Float[Tensor, "batch heads n part"]:
-    """Each block of queries attends to its own keys; blocks are then joined.
+    """Attention of each block of queries to its own keys; the blocks are then concatenated.
 
-    To the kernel every block is a sequence of its own with one head: it then needs no copy to put heads in order.
+    The kernel receives every block as a separate sequence with one head, which avoids a copy to reorder heads.
     """
     lead = q.shape[:3]
     if visible is not None:
@@ -38,10 +38,10 @@ def block_attention(
 
 
 class BlockAttention(Attention):
-    """Attention that works by blocks of `self.block` tokens: `attend` gets whole ones."""
+    """Attention by blocks of `self.block` tokens; `attend` gets inputs padded to full blocks."""
 
     block: int
 
     def mix(self, x, key_padding_mask, causal):
-        longer, mask = whole_blocks(x, key_padding_mask, self.block)
+        longer, mask = pad_to_blocks(x, key_padding_mask, self.block)
         return super().mix(longer, mask, causal)[:, : x.shape[1]]

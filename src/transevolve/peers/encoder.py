@@ -1,4 +1,4 @@
-"""The skeleton all systems share: that of `EvolvedEncoder`, with one mixer per layer."""
+"""The encoder of all systems: the skeleton of `EvolvedEncoder`, with one mixer per layer."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -21,8 +21,8 @@ class PeerEncoder(Checkpointed):
         encoder = PeerEncoder("transformer", 256, 8)
         y = encoder(x, key_padding_mask=None, causal=False)
 
-    `settings` are the system's own; further keywords are the fields of `LayerSettings`, without dropout unless asked
-    for. Each layer is recomputed in backward if `gradient_checkpointing` is set; what layers share is not.
+    `settings` are specific to the system; further keyword arguments are fields of `LayerSettings`, with a dropout of 0
+    by default. With `gradient_checkpointing`, each layer is recomputed in backward, but not the work that layers share.
     """
 
     def __init__(

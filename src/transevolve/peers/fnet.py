@@ -2,9 +2,9 @@
 
     Y = Re(F_n X F_d) / sqrt(n d)
 
-Differs from the paper: scaled to be unitary, as the skeleton adds it to a residual stream that is not normalised again.
-Each sequence is transformed over its own tokens, those of equal length together: padding has no part in the sums, and
-gets zeros, since it has no frequency.
+Differs from the paper: the transform is scaled to be unitary, because the skeleton adds it to a residual stream that is
+not normalised again. Each sequence is transformed over its own tokens, sequences of equal length together: padding is
+not part of the sums, and its output is zero.
 """
 
 import torch
@@ -12,12 +12,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..evolution.reads import read
-from .base import Capabilities, Mixer, MixerShape
+from .base import Capabilities, Mixer
 from .system import System
 
 
 class _Fourier(torch.autograd.Function):
-    """Re(F X F): linear and symmetric, so that its gradient is itself."""
+    """Re(F X F): linear and symmetric, so backward is the same transform."""
 
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:
@@ -31,11 +31,8 @@ class _Fourier(torch.autograd.Function):
 class FNet(Mixer):
     capabilities = Capabilities(causal=False, padding=True, fixed_length=False, stochastic=False, export=False)
 
-    def __init__(self, shape: MixerShape):
-        super().__init__(shape)
-
     def reset_parameters(self) -> None:
-        """It learns nothing."""
+        """There are no parameters."""
 
     def mix(self, x, key_padding_mask, causal):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -45,7 +42,7 @@ class FNet(Mixer):
 
 def _by_length(x: Float[Tensor, "batch n d"], real: Bool[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
     if torch.compiler.is_compiling():
-        raise ValueError("FNet sorts sequences by length, which no graph can: compile or export it without a mask")
+        raise ValueError("FNet groups sequences by length, which a graph cannot: compile or export it without a mask")
     counts: list[int] = read(real.sum(-1), "frequencies")
     if min(counts) == x.shape[1]:
         return _Fourier.apply(x)

@@ -1,8 +1,8 @@
-"""Attention with a kernel that factors, sim(q, k) = phi(q) . phi(k): linear in the length.
+"""Attention with a kernel that factorizes, sim(q, k) = phi(q) . phi(k): linear in the length.
 
     y_i = phi(q_i) S / (phi(q_i) . z),    S = sum_j phi(k_j) v_j^T,    z = sum_j phi(k_j)
 
-over all keys j, or over j <= i in chunks: within a chunk by its lower triangle, from earlier chunks by their sums.
+over all keys j, or over j <= i in chunks: a lower triangle within each chunk, plus the sums of earlier chunks.
 """
 
 from jaxtyping import Bool, Float
@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..evolution.masks import reciprocal_or_zero
+from .heads import real_tokens
 
 CHUNK = 64
 
@@ -21,7 +22,7 @@ def kernel_attention(
     causal: bool,
     least: Float[Tensor, "batch 1 #n 1"] | None = None,
 ) -> Float[Tensor, "batch heads n part"]:
-    """Queries and keys as features, those of ignored keys zero. Normalizers are at least `least`, if set."""
+    """Attention of features phi(q) and phi(k); those of ignored keys are zero. Normalizers are at least `least`."""
     numerator, normalizer = _past(q, k, v) if causal else (q @ (k.mT @ v), q @ k.sum(-2)[..., None])
     if least is not None:
         normalizer = normalizer.maximum(least)
@@ -29,7 +30,7 @@ def kernel_attention(
 
 
 def _past(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Numerator and normalizer of each token from itself and those before it."""
+    """Returns the numerator and normalizer of each token over itself and earlier tokens."""
     n = q.shape[2]
     q, k, v = (pad(x, (0, 0, 0, -n % CHUNK)).unflatten(2, (-1, CHUNK)) for x in (q, k, v))
     within = (q @ k.mT).tril()
@@ -40,7 +41,7 @@ def _past(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _earlier(chunks: Float[Tensor, "batch heads chunks features width"]) -> Tensor:
-    """The sum of all chunks before each; a difference of sums would lose small ones beside large ones."""
+    """Returns the sum of all chunks before each; a difference of cumulative sums would lose precision."""
     return pad(chunks[:, :, :-1], (0, 0, 0, 0, 1, 0)).cumsum(2)
 
 
@@ -53,8 +54,7 @@ def without_padding(
 def seen_keys(
     x: Float[Tensor, "batch heads n features"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool
 ) -> Float[Tensor, "batch 1 #n 1"]:
-    """How many keys each query sees."""
-    batch, _, n, _ = x.shape
-    real = x.new_ones(batch, n) if key_padding_mask is None else (~key_padding_mask).to(x.dtype)
+    """Returns the number of keys that each query sees."""
+    real = real_tokens(x, key_padding_mask).to(x.dtype)
     counts = real.cumsum(-1) if causal else real.sum(-1, keepdim=True)
     return counts[:, None, :, None]

@@ -1,4 +1,4 @@
-"""The layer around a mixer: `EvolvedEncoder`'s, so that systems differ in their mixing alone."""
+"""The layer around a mixer, as in `EvolvedEncoder`, so that systems differ only in their mixers."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class PeerLayer(nn.Module):
     def begin(
         self, x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, below: Any
     ) -> Any:
-        """What this layer and those above it share, from what the layer below had; None for most systems."""
+        """Returns the work that this layer shares with the layers above; None unless the mixer shares work."""
         if not isinstance(self.mixer, SharingMixer):
             return None
         return self.mixer.begin(self.mixer_norm(x), key_padding_mask, causal, below)
@@ -33,7 +33,7 @@ class PeerLayer(nn.Module):
     def mixed(
         self, x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, shared: Any
     ) -> Float[Tensor, "batch n d"]:
-        """The branch of the mixer."""
+        """Returns the output of the mixer branch."""
         h = self.mixer_norm(x)
         if isinstance(self.mixer, SharingMixer):
             return self.dropout(self.mixer.mix_shared(h, shared))

@@ -1,9 +1,9 @@
-"""LazyFormer (Ying et al., 2021): attention computed once for several layers; each has its own values and output.
+"""LazyFormer (Ying et al., 2021): attention weights computed once for several layers.
 
     P = Softmax(Q K^T / sqrt(d/m)) in the first of `span` layers, P V^l Wo^l in all of them
 
-This is TransEvolve without drift, and is computed by its `auto` backend: one matrix is kept for all layers of a span,
-and its gradient is formed once, in tiles. Where the matrix would not fit, or a graph is compiled, attention is fused.
+This is TransEvolve without drift, computed by its `auto` backend: one matrix is kept for all layers of a span, and its
+gradient is computed once, in tiles. If the matrix does not fit in memory, or in a compiled graph, attention is fused.
 
 Differs from the paper: layers are not wider than a Transformer's.
 """

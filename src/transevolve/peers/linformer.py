@@ -2,11 +2,11 @@
 
     Softmax(Q (E K)^T / sqrt(d/m)) F V,    E, F: k x longest, learned; n tokens use the first n columns
 
-As E (X Wk) = (E X) Wk, the length is projected first: keys and values are never formed for all n tokens.
+Because E (X Wk) = (E X) Wk, the length is projected first: keys and values are never computed for all n tokens.
 
-Differs from the paper: E and F are shared by the heads of a layer (one of its variants) and start as Glorot draws, as
-in the Long Range Arena, whose code shares one matrix between keys and values. Padding is zero before it is projected;
-the Arena's code lets it in.
+Differs from the paper: E and F are shared by the heads of a layer (one of its variants) and initialized as in the Long
+Range Arena (Glorot), whose code shares one matrix between keys and values. Padding is set to zero before the
+projection; the Arena's code includes it.
 """
 
 import torch
@@ -20,8 +20,8 @@ from .settings import Count
 from .system import System
 
 
-class ThreeInputs(nn.Linear):
-    """Q, K and V from three inputs of their own."""
+class SeparateProjections(nn.Linear):
+    """Projects Q, K and V from three separate inputs."""
 
     def forward(self, *rows: Tensor) -> list[Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return [linear(x, weight) for x, weight in zip(rows, self.weight.chunk(3), strict=True)]
@@ -32,7 +32,7 @@ class Linformer(Attention):
 
     def __init__(self, shape: MixerShape, rank: Count = 128):
         super().__init__(shape)
-        self.projections = ThreeInputs(shape.hidden_size, 3 * shape.hidden_size, bias=False)
+        self.projections = SeparateProjections(shape.hidden_size, 3 * shape.hidden_size, bias=False)
         self.length_projections = nn.Parameter(torch.empty(2, rank, shape.max_length))
         self.reset_parameters()
 

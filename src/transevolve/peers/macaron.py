@@ -1,9 +1,10 @@
-"""Macaron (Lu et al., 2020): the layer that the view of depth as time suggests, by Strang splitting.
+"""Macaron (Lu et al., 2020): a layer derived by Strang splitting, with depth as time.
 
     h1 = x + FF1(LayerNorm(x)) / 2;  h2 = h1 + Attention(LayerNorm(h1));  x' = h2 + FF2(LayerNorm(h2)) / 2
 
-Both feed-forwards are half as wide as a Transformer's, so that parameters are equal, as in the paper. Differs from
-it: layer norms come before, as everywhere in the skeleton.
+Both feed-forwards are half as wide as a Transformer's, so that the number of parameters is equal, as in the paper.
+
+Differs from the paper: pre-norm, as in all systems of the skeleton.
 """
 
 from copy import copy

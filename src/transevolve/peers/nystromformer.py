@@ -1,13 +1,13 @@
-"""Nystromformer (Xiong et al., 2021): softmax attention through a few landmarks, the means of segments.
+"""Nystromformer (Xiong et al., 2021): softmax attention approximated with landmarks, the means of segments.
 
     Softmax(Q K~^T) pinv(Softmax(Q~ K~^T)) Softmax(Q~ K^T) V + conv(V)
 
-with Q and K scaled by (d/m)^(-1/4), Q~ and K~ the means of m segments, and pinv by six steps of an iteration of third
-order. `conv` is a convolution along the length, one kernel per head.
+Q and K are scaled by (d/m)^(-1/4), Q~ and K~ are the means of m segments, and pinv is computed by six steps of a
+third-order iteration. `conv` is a convolution along the length, one kernel per head.
 
-Differs from the paper: segments divide the real tokens of each sequence, so that padding moves none of them, and
-the iteration starts from each matrix's own norm instead of the largest in the batch. With no more tokens than landmarks
-each token is one, and attention is exact up to the iteration.
+Differs from the paper: segments divide the non-padding tokens of each sequence, so padding does not move them. The
+iteration starts from the norm of each matrix instead of the largest norm in the batch. With no more tokens than
+landmarks, each token is a landmark, and attention is exact up to the iteration.
 """
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
 from .base import Capabilities, MixerShape
-from .heads import Attention
+from .heads import Attention, real_tokens
 from .settings import Count
 from .system import System
 
@@ -24,7 +24,7 @@ STEPS = 6
 
 
 def pseudo_inverse(a: Float[Tensor, "*batch m m"]) -> Float[Tensor, "*batch m m"]:
-    """Of matrices whose rows are non-negative and sum to one, or are zero."""
+    """Returns the pseudo-inverse of matrices whose rows are non-negative and sum to one, or are zero."""
     z = a.mT / a.sum(-2, keepdim=True).amax(-1, keepdim=True).clamp(min=torch.finfo(a.dtype).tiny)
     identity = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     for _ in range(STEPS):
@@ -39,7 +39,7 @@ class Nystromformer(Attention):
     def __init__(self, shape: MixerShape, landmarks: Count = 64, kernel: Count = 33):
         super().__init__(shape)
         if kernel % 2 == 0:
-            raise ValueError(f"system 'nystromformer': kernel must be odd, to be centred on its token, got {kernel}")
+            raise ValueError(f"system 'nystromformer': kernel must be odd, got {kernel}")
         self.landmarks = landmarks
         self.convolution = nn.Parameter(torch.empty(shape.num_heads, 1, kernel, 1))
         self.reset_parameters()
@@ -69,11 +69,11 @@ class Nystromformer(Attention):
     def segment_means(
         self, q: Tensor, k: Tensor, key_padding_mask: Bool[Tensor, "batch n"] | None
     ) -> tuple[list[Tensor], Bool[Tensor, "batch 1 1 landmarks"] | None]:
-        """Landmarks of queries and keys, and which of them stand for nothing."""
+        """Returns the landmarks of queries and keys, and a mask of those without tokens."""
         n, marks = q.shape[2], self.landmarks
         if key_padding_mask is None and not torch.compiler.is_compiling() and n % marks == 0:
             return [t.unflatten(2, (marks, -1)).mean(3) for t in (q, k)], None
-        real = q.new_ones(q.shape[0], n, dtype=torch.bool) if key_padding_mask is None else ~key_padding_mask
+        real = real_tokens(q, key_padding_mask)
         rank, total = real.cumsum(-1) - 1, real.sum(-1, keepdim=True)
         segment = torch.div(rank * marks, total.clamp(min=1), rounding_mode="floor").clamp(min=0)
         member = (segment[:, None] == torch.arange(marks, device=q.device)[:, None]) & real[:, None]

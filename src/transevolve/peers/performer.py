@@ -1,11 +1,12 @@
-"""Performer (Choromanski et al., 2021): the softmax kernel by positive orthogonal random features, FAVOR+.
+"""Performer (Choromanski et al., 2021): the softmax kernel with positive orthogonal random features, FAVOR+.
 
     exp(q . k / sqrt(d/m)) ~ phi(q) . phi(k),    phi(x) = exp(W x' - |x'|^2 / 2) / sqrt(f),    x' = x (d/m)^(-1/4)
 
-with f rows of W, Gaussian in length and orthogonal in groups of d/m: the feature map of TransEvolve's `linear`.
+The f rows of W have Gaussian norms and are orthogonal in groups of d/m. TransEvolve's `linear` backend uses the same
+feature map.
 
-Differs from the paper: W is drawn from a seed, once for each layer, and not redrawn in training. The largest feature of
-a key is kept apart as its weight, so that no feature of a key underflows because another key is large.
+Differs from the paper: W is drawn from a seed, once per layer, and not redrawn during training. The largest feature of
+a key is stored separately as its weight, so that a large key does not make the features of other keys underflow.
 """
 
 import torch

@@ -1,20 +1,19 @@
-"""Reformer (Kitaev et al., 2020): attention among tokens that a random hash puts close together.
+"""Reformer (Kitaev et al., 2020): attention between tokens with the same or a similar random hash.
 
-Queries and keys are one (K = Q / |Q|). In each round, tokens are hashed by the nearest of random directions and their
-opposites, sorted by hash, and cut in chunks; a token sees its own chunk and the one before, and itself only if there is
-nothing else. Rounds are averaged by the sums of exponentials they saw:
+Queries and keys are shared (K = Q / |Q|). In each round, tokens are hashed to the nearest of random directions and
+their opposites, sorted by hash, and split into chunks. A token attends to its own chunk and the previous one, and to
+itself only if there is no other key. Rounds are averaged, weighted by their sums of exponentials:
 
     y_i = sum_r sum_j exp(q_i . k_j) v_j / sum_r sum_j exp(q_i . k_j)
 
 Differs from the paper: layers are not reversible (that saves memory, not time). Directions are drawn from a seed, once
-for each layer, as many in use as a sequence has chunks. The first chunk looks back to none, where the authors' wraps
-around. Not causal: which of the earlier tokens share a chunk would depend on the later ones. Differs from the Long
-Range Arena's code: scores are not multiplied by sqrt(d/m), and neither hash nor scores see padding.
+per layer, and a sequence uses as many as it has chunks. The first chunk has no previous chunk; the authors' wraps
+around. Not causal: later tokens would influence which earlier tokens share a chunk. Differs from the Long Range Arena's
+code: scores are not multiplied by sqrt(d/m), and padding affects neither hashes nor scores.
 """
 
 import math
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -23,11 +22,12 @@ from torch.nn.functional import normalize, pad
 from ..evolution.initial import merge_heads, split_heads
 from ..evolution.masks import reciprocal_or_zero
 from .base import Capabilities, Mixer, MixerShape
-from .blocks import whole_blocks
+from .blocks import pad_to_blocks
+from .heads import seeded_normal_
 from .settings import Count, Seed
 from .system import System
 
-ITSELF = -1e4
+SELF_SCORE = -1e4
 
 
 class Reformer(Mixer):
@@ -48,13 +48,11 @@ class Reformer(Mixer):
     def reset_parameters(self) -> None:
         for linear in (self.query, self.value, self.output):
             nn.init.xavier_uniform_(linear.weight)
-        if not self.directions.is_meta:
-            draws = np.random.RandomState(self.seed).standard_normal(tuple(self.directions.shape))
-            self.directions.copy_(torch.from_numpy(draws))
+        seeded_normal_(self.directions, self.seed)
 
     def mix(self, x, key_padding_mask, causal):
         n, heads = x.shape[1], self.shape.num_heads
-        x, key_padding_mask = whole_blocks(x, key_padding_mask, self.chunk)
+        x, key_padding_mask = pad_to_blocks(x, key_padding_mask, self.chunk)
         q, v = (split_heads(linear(x), heads) for linear in (self.query, self.value))
         with torch.no_grad():
             order = self.buckets(q, key_padding_mask).argsort(dim=-1, stable=True)
@@ -68,7 +66,7 @@ class Reformer(Mixer):
     def buckets(
         self, q: Float[Tensor, "batch heads n part"], key_padding_mask: Bool[Tensor, "batch n"] | None
     ) -> Int[Tensor, "batch heads hashes n"]:
-        """The nearest of `half` directions or their opposites; padding comes after all others."""
+        """Returns the nearest of the `half` directions and their opposites; padding has the last bucket."""
         half = self.directions.shape[-1]
         turned = q[:, :, None] @ self.directions.to(q.dtype)
         count = torch.full((1, 1), q.shape[2], device=q.device)
@@ -84,7 +82,7 @@ class Reformer(Mixer):
     def _attend(
         self, q: Tensor, v: Tensor, order: Tensor, place: Tensor, ignored: Bool[Tensor, "batch heads hashes n"] | None
     ) -> tuple[Tensor, Tensor]:
-        """Sums over all rounds of exp(score) v and of exp(score), scaled alike for each token."""
+        """Returns the sums over all rounds of exp(score) v and of exp(score), with a common scale per token."""
         wide = torch.promote_types(q.dtype, torch.float32)
         part, chunk = v.shape[-1], self.chunk
         with torch.autocast(q.device.type, enabled=False):
@@ -93,7 +91,7 @@ class Reformer(Mixer):
             keys, values = _with_previous(normalize(queries, dim=-1)), _with_previous(pad(values, (0, 1), value=1.0))
             scores = queries @ keys.mT
             self._mask(scores.detach(), ignored)
-            highest = scores.detach().amax(-1, keepdim=True).clamp(min=2 * ITSELF)
+            highest = scores.detach().amax(-1, keepdim=True).clamp(min=2 * SELF_SCORE)
             sums = scores.sub_(highest).exp_() @ values
             sums = _Unsorted.apply(sums.flatten(3, 4), order, place)
             level = highest.flatten(3).gather(3, place)[..., None]
@@ -101,9 +99,9 @@ class Reformer(Mixer):
         return sums[..., :part], sums[..., part:]
 
     def _mask(self, scores: Tensor, ignored: Tensor | None) -> None:
-        """In place, unseen by autograd: ignored keys get no weight, and a token with no other key gets itself."""
+        """Masks in place, outside autograd: ignored keys get no weight, and the token itself a very small one."""
         lowest = torch.finfo(scores.dtype).min
-        scores.diagonal(self.chunk, -2, -1).fill_(ITSELF)
+        scores.diagonal(self.chunk, -2, -1).fill_(SELF_SCORE)
         scores[:, :, :, 0, :, : self.chunk] = lowest
         if ignored is not None:
             ignored = ignored.unflatten(3, (-1, self.chunk))[..., None]
@@ -111,13 +109,13 @@ class Reformer(Mixer):
 
 
 def _with_previous(chunks: Tensor, beyond: bool = False) -> Tensor:
-    """(batch, heads, hashes, chunks, chunk, part): each chunk after the one before it."""
+    """(batch, heads, hashes, chunks, chunk, part): concatenates each chunk to the previous one."""
     before = pad(chunks[:, :, :, :-1], (0, 0, 0, 0, 1, 0), value=beyond)
     return torch.cat([before, chunks], 4)
 
 
 class _Sorted(torch.autograd.Function):
-    """Rows of (batch, heads, n, width) in the order of each round; backward puts them back, without a scatter."""
+    """Sorts rows of (batch, heads, n, width) in the order of each round; backward reverses it without a scatter."""
 
     @staticmethod
     def forward(ctx, x: Tensor, order: Tensor, place: Tensor) -> Tensor:
@@ -133,7 +131,7 @@ class _Sorted(torch.autograd.Function):
 
 
 class _Unsorted(torch.autograd.Function):
-    """Rows of every round back in their places."""
+    """Restores the original order of the rows of every round."""
 
     @staticmethod
     def forward(ctx, x: Tensor, order: Tensor, place: Tensor) -> Tensor:
@@ -147,7 +145,7 @@ class _Unsorted(torch.autograd.Function):
 
 
 def _take(x: Tensor, index: Int[Tensor, "batch heads hashes n"]) -> Tensor:
-    """Rows of (batch, heads, hashes, n, width) by index, all as rows of one matrix."""
+    """Gathers rows of (batch, heads, hashes, n, width) by index."""
     *lead, n, width = x.shape
     first = torch.arange(0, index.numel(), n, device=x.device).view(*lead, 1)
     return x.reshape(-1, width).index_select(0, (first + index).flatten()).view(x.shape)

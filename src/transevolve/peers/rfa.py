@@ -1,23 +1,22 @@
-"""Random feature attention (Peng et al., 2021): a Gaussian kernel by sines and cosines.
+"""Random feature attention (Peng et al., 2021): a Gaussian kernel with sine and cosine features.
 
     sim(q, k) = phi(q) . phi(k) ~ exp(-|q' - k'|^2 / 2),    phi(x) = sqrt(2/f) [sin(W x'), cos(W x')]
 
-with x' = sigma * x / |x|, W of f/2 Gaussian rows, and sigma learned for each channel of a head. `features` is f, the
-width of phi: half of them sines, half cosines, so that f means the same cost as Performer's and TransEvolve's.
+where x' = sigma * x / |x|, W has f/2 Gaussian rows, and sigma is learned for each channel of a head. `features` is f,
+the width of phi, half sines and half cosines, so the cost is that of f features in Performer and TransEvolve.
 
-Differs from the paper: W is drawn from a seed, once for each layer, not from a pool of draws at every step. The gate,
-a recurrence over time, is left out: it has no meaning where every token sees all others. As sines can make a normaliser
-vanish, it is held above 0.01 for each key that is seen.
+Differs from the paper: W is drawn from a seed, once per layer, not from a pool of draws at every step. The gate, a
+recurrence over time, is omitted: it has no meaning if every token attends to all others. Sines can make a normaliser
+vanish, so it is at least 0.01 per visible key.
 """
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from .base import Capabilities, MixerShape
-from .heads import Attention
+from .heads import Attention, seeded_normal_
 from .kernel import kernel_attention, seen_keys, without_padding
 from .settings import Count, Seed
 from .system import System
@@ -32,7 +31,7 @@ class RandomFeatureAttention(Attention):
     def __init__(self, shape: MixerShape, features: Count = 64, seed: Seed = 0):
         super().__init__(shape)
         if features % 2:
-            raise ValueError(f"system 'rfa': features must be even, as many sines as cosines, got {features}")
+            raise ValueError(f"system 'rfa': features must be even, half sines and half cosines, got {features}")
         self.seed = shape.draw_seed(seed)
         self.sigma = nn.Parameter(torch.empty(shape.num_heads, 1, shape.part))
         self.register_buffer("directions", torch.empty(features // 2, shape.part))
@@ -42,12 +41,10 @@ class RandomFeatureAttention(Attention):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         nn.init.ones_(self.sigma)
-        if not self.directions.is_meta:
-            draws = np.random.RandomState(self.seed).standard_normal(tuple(self.directions.shape))
-            self.directions.copy_(torch.from_numpy(draws))
+        seeded_normal_(self.directions, self.seed)
 
     def features(self, x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "batch heads n features"]:
-        """Without the factor sqrt(2/f), which cancels."""
+        """Returns phi(x) without the factor sqrt(2/f), which cancels."""
         angles = (normalize(x, dim=-1) * self.sigma.to(x.dtype)) @ self.directions.to(x.dtype).mT
         return torch.cat([angles.sin(), angles.cos()], -1)
 

@@ -1,4 +1,4 @@
-"""The settings of a system: keywords of its builder, whose annotations say what they may be."""
+"""The settings of a system: keyword arguments of its builder, checked by their annotations."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -11,27 +11,26 @@ Seed = Annotated[int, 0]
 
 
 def known_settings(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The keywords of a builder, after the shape."""
+    """Returns the parameters of a builder after the shape."""
     return dict(list(inspect.signature(build).parameters.items())[1:])
 
 
 def check_settings(system: str, build: Callable[..., Any], settings: Mapping[str, Any]) -> None:
-    """Every name known, every value of its kind: a whole number not too small, or one of a few words."""
+    """Raises ValueError for an unknown name, or a value that does not match the annotation."""
     known = known_settings(build)
     for name, value in settings.items():
         if name not in known:
-            instead = nearest(name, known) or f"; it has {', '.join(known) or 'none'}"
-            raise ValueError(f"system {system!r} has no setting {name!r}" + instead)
-        wanted = _wanted(known[name].annotation, value)
-        if wanted:
-            raise ValueError(f"system {system!r}: {name} must be {wanted}, got {value!r}")
+            hint = nearest(name, known) or f"; available: {', '.join(known) or 'none'}"
+            raise ValueError(f"system {system!r} has no setting {name!r}{hint}")
+        if expected := _mismatch(known[name].annotation, value):
+            raise ValueError(f"system {system!r}: {name} must be {expected}, got {value!r}")
 
 
-def _wanted(annotation: Any, value: Any) -> str | None:
-    """What the annotation asks for, if the value is something else."""
+def _mismatch(annotation: Any, value: Any) -> str | None:
+    """Returns what the annotation expects, or None if the value matches it."""
     if get_origin(annotation) is Literal:
-        words = get_args(annotation)
-        return None if value in words else "one of " + ", ".join(map(str, words))
+        choices = get_args(annotation)
+        return None if value in choices else "one of " + ", ".join(map(str, choices))
     kind, least = get_args(annotation)
-    fits = isinstance(value, kind) and not isinstance(value, bool) and value >= least
-    return None if fits else f"a whole number of at least {least}"
+    matches = isinstance(value, kind) and not isinstance(value, bool) and value >= least
+    return None if matches else f"an integer of at least {least}"

@@ -1,12 +1,12 @@
-"""Sinkhorn attention (Tay et al., 2020): each block sees itself and a block that a learned sorting brings to it.
+"""Sinkhorn attention (Tay et al., 2020): each block attends to itself and to the block that a learned sort moves there.
 
-    R = psi(B) Ws,  psi(B_i) the sum of the keys of block i        how much block i wants to go to place j
-    P = Sinkhorn(R / tau)                                           rows and columns normalised in turn, in logarithms
+    R = psi(B) Ws,  psi(B_i) the sum of the keys of block i        score of moving block i to position j
+    P = Sinkhorn(R / tau)                                           alternating normalisation of rows and columns
     Softmax(Q_j [K_j, sum_i P_ij K_i]^T / sqrt(d/m)) [V_j, sum_i P_ij V_i]
 
-Differs from the paper: no Gumbel noise in training. Differs from the Long Range Arena's code, which sums over both
-indices of P, whose rows sum to one, so that its sorting cancels. Padded tokens and blocks have no part in sums, sorting
-or normalisation.
+Differs from the paper: no Gumbel noise in training. Padded tokens and blocks are excluded from sums, sorting and
+normalisation. Differs from the Long Range Arena's code, which sums over both indices of P; its rows sum to one, so its
+sorting cancels.
 """
 
 import torch
@@ -25,7 +25,7 @@ TEMPERATURE = 0.75
 def sinkhorn(
     scores: Float[Tensor, "batch heads blocks blocks"], real: Bool[Tensor, "batch blocks"] | None, iterations: int
 ) -> Float[Tensor, "batch heads blocks blocks"]:
-    """A matrix whose columns sum to one, and its rows nearly so; zero where a block is padding."""
+    """Returns a matrix whose columns sum to one, and its rows approximately; zero for padding blocks."""
     ignored = None if real is None else ~(real[:, None, :, None] & real[:, None, None, :])
     lowest = torch.finfo(scores.dtype).min / 4
     for _ in range(iterations):
@@ -65,7 +65,7 @@ class SinkhornAttention(BlockAttention):
     def order(
         self, keys: Float[Tensor, "batch heads blocks block part"], real: Bool[Tensor, "batch blocks block"] | None
     ) -> Float[Tensor, "batch heads blocks blocks"]:
-        """P: which block goes where."""
+        """Returns P, the soft permutation of the blocks."""
         wide = torch.promote_types(keys.dtype, torch.float32)
         places = self.places[..., : keys.shape[2]].to(wide)
         scores = keys.sum(3, dtype=wide) @ places / TEMPERATURE
@@ -73,7 +73,7 @@ class SinkhornAttention(BlockAttention):
 
 
 def _visible(real: Bool[Tensor, "batch blocks block"]) -> Bool[Tensor, "batch 1 blocks 1 two_blocks"]:
-    """A sorted token is a mixture over the blocks: it is there if any block has a token at its place."""
+    """A sorted token is a mixture over the blocks: it is visible if any block has a token at its position."""
     mixture = real.any(1, keepdim=True).expand_as(real)
     return torch.cat([real, mixture], -1)[:, None, :, None]
 

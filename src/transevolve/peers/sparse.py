@@ -1,14 +1,14 @@
 """The Sparse Transformer (Child et al., 2019): two sparse patterns that together reach every token in two layers.
 
-    fixed:    keys of one's own block of l tokens     |  summaries: the last c tokens of every block
+    fixed:    keys of the same block of l tokens      |  summaries: the last c tokens of every block
     strided:  keys less than l tokens away            |  keys a multiple of l tokens away
 
-The first half of the heads takes the left pattern, the second half the right one: n (l + c n/l) or n (l + n/l) scores
+The first half of the heads uses the left pattern, the second half the right one: n (l + c n/l) or n (l + n/l) scores
 instead of n^2.
 
-Differs from the paper: patterns look both ways unless asked to be causal. Heads are split between patterns (the third
-of the paper's ways to combine them), where the Long Range Arena merges both in each head, behind a dense n x n mask
-that is causal even in classification. As there, the first token of a block is a summary too.
+Differs from the paper: patterns are bidirectional unless `causal` is set. Heads are split between the patterns (the
+paper's third way to combine them); the Long Range Arena merges both in each head, with a dense n x n mask that is
+causal even in classification. As in the Arena, the first token of a block is also a summary.
 """
 
 from typing import Literal
@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 from ..evolution.masks import visible_keys
 from .base import Capabilities, MixerShape
 from .blocks import BlockAttention, block_attention
-from .heads import softmax_attention
+from .heads import real_tokens, softmax_attention
 from .settings import Count
 from .system import System
 
@@ -38,7 +38,7 @@ class SparseAttention(BlockAttention):
     ):
         super().__init__(shape)
         if shape.num_heads < 2:
-            raise ValueError("system 'sparse-transformer' splits its heads between two patterns: give it at least 2")
+            raise ValueError("system 'sparse-transformer' splits its heads between two patterns: use at least 2 heads")
         if summaries >= block:
             raise ValueError(
                 f"system 'sparse-transformer': summaries={summaries} must be fewer than the block of {block} tokens"
@@ -68,21 +68,20 @@ class SparseAttention(BlockAttention):
         return softmax_attention(q, k[:, :, places], v[:, :, places], visible)
 
     def _band(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None, causal: bool) -> Tensor:
-        """A block sees itself and its neighbours, as far as the band reaches."""
+        """Each block attends to itself and its neighbours, within the band."""
         reach = (1, 0) if causal else (1, 1)
         i = torch.arange(self.block, device=q.device)[:, None]
         j = torch.arange(-self.block, self.block * (1 + reach[1]), device=q.device)
         band = (j - i).abs() < self.block
         if causal:
             band = band & (j <= i)
-        real = q.new_ones(q.shape[0], q.shape[2], dtype=torch.bool) if key_padding_mask is None else ~key_padding_mask
+        real = real_tokens(q, key_padding_mask).unflatten(1, (-1, self.block))[:, None, ..., None]
         q, k, v = (t.unflatten(2, (-1, self.block)) for t in (q, k, v))
-        real = real.unflatten(1, (-1, self.block))[:, None, ..., None]
         visible = _neighbours(real, *reach).mT & band
         return block_attention(q, _neighbours(k, *reach), _neighbours(v, *reach), visible)
 
     def _column(self, q: Tensor, k: Tensor, v: Tensor, key_padding_mask: Tensor | None, causal: bool) -> Tensor:
-        """Every block-th token is a short sequence of its own."""
+        """The tokens at the same position of all blocks attend to each other."""
         q, k, v = (t.unflatten(2, (-1, self.block)).transpose(2, 3) for t in (q, k, v))
         mask = None if key_padding_mask is None else key_padding_mask.unflatten(1, (-1, self.block)).mT
         mixed = block_attention(q, k, v, _visible_within(mask, q.shape[3], causal, q.device))
@@ -92,7 +91,7 @@ class SparseAttention(BlockAttention):
 def _visible_within(
     mask: Bool[Tensor, "batch parts n"] | None, n: int, causal: bool, device: torch.device
 ) -> Bool[Tensor, "#batch 1 #parts #n n"] | None:
-    """What each token may see of its own part of the sequence; the mask is True at keys to ignore."""
+    """Returns which keys each token sees in its part of the sequence; `mask` is True at keys to ignore."""
     visible = visible_keys(n, None if mask is None else mask.flatten(0, 1), causal, device)
     if visible is None:
         return None
@@ -100,7 +99,7 @@ def _visible_within(
 
 
 def _neighbours(blocks: Tensor, before: int, after: int) -> Tensor:
-    """(batch, heads, count, block, part): each block between those around it, zeros beyond the ends."""
+    """(batch, heads, count, block, part): concatenates each block with its neighbours, zeros beyond the ends."""
     count = blocks.shape[2]
     around = pad(blocks, (0, 0, 0, 0, before, after))
     return torch.cat([around[:, :, i : i + count] for i in range(before + after + 1)], 3)

@@ -1,13 +1,13 @@
-"""Synthesizer (Tay et al., 2021): attention without queries meeting keys, Softmax(R) V.
+"""Synthesizer (Tay et al., 2021): attention without products of queries and keys, Softmax(R) V.
 
     dense:   R_ij = relu(x_i W1)_h . t_hj        a table t of positions, learned for each head
     random:  R_ij = s_hi . t_hj                  two tables of rank k, learned, the same for every input
 
-Either is fused attention with the table in place of the keys.
+Both are computed as fused attention with the table in place of the keys.
 
-Differs from the paper: no biases; the random form is the factorised one, as in the Long Range Arena (k = 32): a whole
-n x n matrix for each head would be most of the model. The Arena's code ignores padding, and shares the dense table
-between heads.
+Differs from the paper: no biases. The random form is factorised, as in the Long Range Arena (k = 32): a full n x n
+matrix per head would have most of the model's parameters. The Arena's code does not mask padding, and shares the dense
+table between heads.
 """
 
 from abc import abstractmethod
@@ -29,7 +29,7 @@ CAPABILITIES = Capabilities(causal=True, padding=True, fixed_length=True, stocha
 
 
 class Synthesizer(Mixer):
-    """Values by a learned table of positions; a subclass gives the other side of the scores."""
+    """Attention to a learned table of positions; a subclass implements the queries."""
 
     capabilities = CAPABILITIES
 
@@ -45,13 +45,13 @@ class Synthesizer(Mixer):
         glorot_(self.positions, *self.positions.shape[1:])
 
     @abstractmethod
-    def left(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "#batch heads n rank"]:
-        """The side of the scores that stands for a query."""
+    def queries(self, x: Float[Tensor, "batch n d"]) -> Float[Tensor, "#batch heads n rank"]:
+        """Returns the left factor of the scores."""
 
     def mix(self, x, key_padding_mask, causal):
         batch, n, _ = x.shape
         v = split_heads(self.value(x), self.shape.num_heads)
-        q, k = self.left(x), self.positions[None, :, :n].to(v.dtype)
+        q, k = self.queries(x), self.positions[None, :, :n].to(v.dtype)
         part, width = v.shape[-1], max(v.shape[-1], k.shape[-1])
         q, k, v = (pad(t, (0, width - t.shape[-1])).expand(batch, -1, -1, -1) for t in (q.to(v.dtype), k, v))
         visible = visible_keys(n, key_padding_mask, causal, x.device)
@@ -69,7 +69,7 @@ class DenseSynthesizer(Synthesizer):
         super().reset_parameters()
         nn.init.xavier_uniform_(self.hidden.weight)
 
-    def left(self, x):
+    def queries(self, x):
         return split_heads(torch.relu(self.hidden(x)), self.shape.num_heads)
 
 
@@ -83,7 +83,7 @@ class RandomSynthesizer(Synthesizer):
         super().reset_parameters()
         glorot_(self.rows, *self.rows.shape[1:])
 
-    def left(self, x):
+    def queries(self, x):
         return self.rows[None, :, : x.shape[1]]
 
 

@@ -1,4 +1,4 @@
-"""What a system is: a mixer, the layer around it, and a record that says where it comes from."""
+"""`System`: a mixer, the layer around it, and its citation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from .layer import PeerLayer
 
 @dataclass(frozen=True)
 class System:
-    """A system to compare with. `build` takes a `MixerShape` and the system's own settings as keywords.
+    """A system to compare with. `build` takes a `MixerShape` and the system's settings as keyword arguments.
 
-    `complexity` is that of one layer's mixing, in n tokens of width d; `backend` is how this implementation computes
-    it: "sdpa" (PyTorch's scaled dot product attention), "eager" (plain products), "once" (one matrix for several
-    layers) or "fft". `layer` is the skeleton's own unless the system is about the layer.
+    `complexity` is that of one mixer for n tokens of width d. `backend` is how the mixer is computed: "sdpa" (PyTorch's
+    scaled dot product attention), "eager" (plain products), "once" (one matrix for several layers) or "fft". `layer` is
+    another class if the system changes the layer itself.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The Transformer (Vaswani et al., 2017): Softmax(Q K^T / sqrt(d/m)) V Wo, fused or with its matrix.
+"""The Transformer (Vaswani et al., 2017): Softmax(Q K^T / sqrt(d/m)) V Wo, fused or with an explicit matrix.
 
 Differs from the paper: dropout is applied to the output, not to attention weights.
 """
@@ -16,7 +16,7 @@ CAPABILITIES = Capabilities(causal=True, padding=True, fixed_length=False, stoch
 
 
 class FusedAttention(Attention):
-    """`scaled_dot_product_attention`: no n x n matrix is kept where the device has a fused kernel."""
+    """`scaled_dot_product_attention`: no n x n matrix is kept if the device has a fused kernel."""
 
     capabilities = CAPABILITIES
 
@@ -31,7 +31,7 @@ class FusedAttention(Attention):
 
 
 class EagerAttention(Attention):
-    """The attention matrix itself, softmax in float32 at least: the paper's baseline, and the reference."""
+    """Explicit attention matrix, softmax in at least float32: the paper's baseline, and the reference."""
 
     capabilities = CAPABILITIES
 
