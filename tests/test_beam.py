@@ -14,7 +14,7 @@ from support import GOLDEN, reference_weights
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration, load_reference
 from transevolve.cli import main
 from transevolve.decoding import BeamOptions, Hypothesis, beam_search, generate_beams
-from transevolve.decoding.continuations import CHUNK, largest
+from transevolve.decoding.continuations import CHUNK, fast_topk
 
 VOCAB, START, END = 24, 1, 2
 SHAPE = {"vocab_size": VOCAB, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
@@ -206,16 +206,16 @@ def test_any_of_several_end_tokens_ends():
 def test_the_largest_are_topk(n):
     x = torch.randn(5, n)
     x[0, -3:] = 9.0 + torch.arange(3)
-    values, index = largest(x, 6)
+    values, index = fast_topk(x, 6)
     expected = x.topk(6)
     assert torch.equal(values, expected.values)
     assert torch.equal(index, expected.indices)
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(ValueError, match="4 beams give 1 to 4 hypotheses"):
+    with pytest.raises(ValueError, match="n_best must be between 1 and beams=4"):
         BeamOptions(n_best=5)
-    with pytest.raises(ValueError, match="room for one token"):
+    with pytest.raises(ValueError, match="extra_length and max_new_tokens must be at least 1"):
         BeamOptions(extra_length=0)
     with pytest.raises(ValueError, match="vocabulary of at least 40"):
         beam_search(build("fullFF-1"), **source(), options=BeamOptions(beams=20))

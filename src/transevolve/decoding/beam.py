@@ -1,20 +1,20 @@
-"""The paper's beam search: hypotheses are ranked by log p / ((5 + length) / 6)^alpha, the end token counted.
+"""The paper's beam search: hypotheses are ranked by log p / ((5 + length) / 6)^alpha, with the end token in the length.
 
     hypotheses = beam_search(model, input_ids, attention_mask, BeamOptions(beams=4, alpha=0.6, extra_length=50))
     ids = model.generate(**inputs, custom_generate=generate_beams, num_beams=4, max_new_tokens=200)
 
 Each step considers the `2 * beams` best continuations of every sentence: those that end become hypotheses, the best
-`beams` of the others continue. A sentence is done, and leaves the batch, when none of its beams can still become one of
-its `n_best` hypotheses, or at its length limit.
+`beams` of the others continue. A sentence is removed from the batch when none of its beams can still become one of its
+`n_best` hypotheses, or at its length limit.
 
 Differs from the authors' code, so that a translation does not depend on the rest of the batch:
 
-- the limit is the sentence's own length plus `extra_length`; theirs is that of the longest sentence in the batch;
-- each sentence stops on its own. Theirs all continue until no beam of any sentence can beat its worst hypothesis, of
-  which there may be one or four: an early stop may leave fillers of score -1e7 among the four, which a slower sentence
-  in the batch may replace. All hypotheses found there are found here, in the same order; here there may be more;
-- hypotheses cut off at the limit get the length penalty too (theirs do not), and are used only for a sentence without a
-  finished one.
+- The limit is the length of the sentence plus `extra_length`; theirs uses the longest sentence in the batch.
+- Each sentence stops independently. Theirs continue until no beam of any sentence can beat its worst hypothesis. If
+  they stop early, some of the four hypotheses may be placeholders with a score of -1e7; whether these are replaced
+  depends on the other sentences. All hypotheses found there are found here, in the same order; there may be more here.
+- Hypotheses cut off at the limit also get the length penalty (theirs do not), and are used only for sentences without a
+  finished hypothesis.
 """
 
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ from .decoders import decoder_for
 
 @dataclass(frozen=True)
 class BeamOptions:
-    """How to search.
+    """Options of beam search.
 
-    `extra_length` is how much longer than its source a translation may be (the paper: 50 En-De, 35 En-Fr);
-    `max_new_tokens` also limits all sentences. No sentence ends before `min_new_tokens`.
+    A translation may be `extra_length` tokens longer than its source (the paper: 50 En-De, 35 En-Fr), and has at most
+    `max_new_tokens` and at least `min_new_tokens` tokens.
     """
 
     beams: int = 4
@@ -46,23 +46,23 @@ class BeamOptions:
 
     def __post_init__(self):
         if not 1 <= self.n_best <= self.beams:
-            raise ValueError(f"{self.beams} beams give 1 to {self.beams} hypotheses, not n_best={self.n_best}")
+            raise ValueError(f"n_best must be between 1 and beams={self.beams}, got {self.n_best}")
         if self.extra_length < 1 or (self.max_new_tokens is not None and self.max_new_tokens < 1):
-            raise ValueError("a translation needs room for one token: extra_length and max_new_tokens are at least 1")
+            raise ValueError("extra_length and max_new_tokens must be at least 1")
 
     def penalty(self, length: Tensor | int) -> Tensor:
-        """((5 + length) / 6)^alpha, by which a log-probability is divided."""
+        """Returns ((5 + length) / 6)^alpha, which divides log-probabilities."""
         return ((5.0 + torch.as_tensor(length)) / 6.0) ** self.alpha
 
     def limits(self, source_lengths: Tensor) -> Tensor:
-        """The maximum number of tokens in the translation of each sentence."""
+        """Returns the maximum number of tokens in the translation of each sentence."""
         limits = source_lengths + self.extra_length
         return limits if self.max_new_tokens is None else limits.clamp(max=self.max_new_tokens)
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation: its tokens, the end token last unless it was cut off, and its length-penalised score."""
+    """A translation: its token ids, with the end token unless it was cut off, and its length-penalised score."""
 
     ids: list[int]
     score: float
@@ -78,14 +78,14 @@ def beam_search(
     *,
     logits_processor: LogitsProcessorList | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each sentence, or as many as there are, best first.
+    """Returns the hypotheses of each sentence, at most `n_best`, best first.
 
-    `model` is any Hugging Face encoder-decoder in evaluation mode. Without a mask nothing is padding.
+    `model` is any Hugging Face encoder-decoder in evaluation mode. Without a mask, no token is padding.
     """
     encoded = model.get_encoder()(input_ids=input_ids, attention_mask=attention_mask, return_dict=True)
-    start, ends = _token(model, "decoder_start_token_id"), _token(model, "eos_token_id")
+    start, ends = _special_ids(model, "decoder_start_token_id"), _special_ids(model, "eos_token_id")
     if not start:
-        raise ValueError("the model's configuration has no decoder_start_token_id, from which a search starts: set it")
+        raise ValueError("set decoder_start_token_id in the model's configuration: beam search starts with it")
     prompt = input_ids.new_full((input_ids.shape[0], 1), start[0])
     search = BeamSearch(model, encoded[0], attention_mask, prompt, ends, options or BeamOptions())
     return search.run(logits_processor)
@@ -101,10 +101,10 @@ def generate_beams(
     extra_length: int = 50,
     **model_kwargs,
 ) -> Tensor | GenerateBeamEncoderDecoderOutput:
-    """The same search for `generate(custom_generate=generate_beams)`.
+    """Beam search for `generate(custom_generate=generate_beams)`.
 
-    Of the generation config it takes `num_beams`, `num_return_sequences`, `max_new_tokens`,
-    `return_dict_in_generate`, the ids of end and padding, and all logits processors; not `max_length`.
+    Uses `num_beams`, `num_return_sequences`, `max_new_tokens`, `return_dict_in_generate` and the end and padding ids of
+    the generation config, and all logits processors. `max_length` is ignored.
     """
     assert generation_config is not None
     config, encoded, mask = generation_config, model_kwargs["encoder_outputs"], model_kwargs.get("attention_mask")
@@ -113,10 +113,10 @@ def generate_beams(
     prompt = input_ids[::beams]
     if memory.shape[0] != prompt.shape[0]:
         memory, mask = memory[::beams], None if mask is None else mask[::beams]
-    wanted = config.num_return_sequences or 1
-    options = BeamOptions(beams, alpha, extra_length, config.max_new_tokens, 0, wanted)
+    n_best = config.num_return_sequences or 1
+    options = BeamOptions(beams, alpha, extra_length, config.max_new_tokens, 0, n_best)
     search = BeamSearch(model, memory, mask, prompt, _as_list(config.eos_token_id), options)
-    ids, scores = _as_tensors(search.run(logits_processor), prompt, wanted, config.pad_token_id or 0)
+    ids, scores = _as_tensors(search.run(logits_processor), prompt, n_best, config.pad_token_id or 0)
     if config.return_dict_in_generate:
         cache = search.decoder.cache
         return GenerateBeamEncoderDecoderOutput(
@@ -125,17 +125,17 @@ def generate_beams(
     return ids
 
 
-def _as_tensors(found: list[list[Hypothesis]], prompt: Tensor, wanted: int, pad: int) -> tuple[Tensor, Tensor]:
-    """Rows as `generate` returns them, `wanted` per sentence; missing ones are padding with score -inf."""
-    rows = [h for own in found for h in [*own, *[Hypothesis([], -torch.inf, False)] * (wanted - len(own))]]
+def _as_tensors(found: list[list[Hypothesis]], prompt: Tensor, n_best: int, pad: int) -> tuple[Tensor, Tensor]:
+    """Returns rows in the format of `generate`, `n_best` per sentence; missing ones are padding with score -inf."""
+    rows = [h for own in found for h in [*own, *[Hypothesis([], -torch.inf, False)] * (n_best - len(own))]]
     longest = max(len(h.ids) for h in rows)
     ids = prompt.new_tensor([h.ids + [pad] * (longest - len(h.ids)) for h in rows])
     scores = torch.tensor([h.score for h in rows], device=prompt.device)
-    return torch.cat([prompt.repeat_interleave(wanted, 0), ids], 1), scores
+    return torch.cat([prompt.repeat_interleave(n_best, 0), ids], 1), scores
 
 
-def _token(model: PreTrainedModel, name: str) -> list[int]:
-    """Ids of a special token, from the generation config or else from the model's."""
+def _special_ids(model: PreTrainedModel, name: str) -> list[int]:
+    """Returns the ids of a special token, from the generation config or else from the model's config."""
     return _as_list(getattr(model.generation_config, name, None)) or _as_list(getattr(model.config, name, None))
 
 
@@ -144,9 +144,9 @@ def _as_list(ids: int | list[int] | Tensor | None) -> list[int]:
 
 
 class BeamSearch:
-    """A search from an encoded source and the first tokens of each translation.
+    """Beam search from an encoded source and the first tokens of each translation.
 
-    Its tensors hold the sentences that are not done: row s is sentence `origin[s]`.
+    Its tensors contain only the sentences that are not done: row s is sentence `origin[s]`.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class BeamSearch:
         self.worst_kept = torch.full((sentences,), -torch.inf, device=device)
 
     def run(self, logits_processor: LogitsProcessorList | None = None) -> list[list[Hypothesis]]:
-        """Processors change log-probabilities, as in Hugging Face's beam search."""
+        """Returns the hypotheses. Processors get log-probabilities, as in Hugging Face's beam search."""
         tokens = self.sequences[:, 0]
         while True:
             log_p = self.decoder.advance(tokens).float().log_softmax(-1)
@@ -182,15 +182,15 @@ class BeamSearch:
             parents = self._step(log_p.unflatten(0, (len(self.origin), -1)))
             done = self._done()
             if bool(done.all()):
-                self._leave(done)
+                self._remove(done)
                 return self.found
             self.decoder.reorder(parents)
             if bool(done.any()):
-                self.decoder.select(self._leave(done), self.options.beams)
+                self.decoder.select(self._remove(done), self.options.beams)
             tokens = self.sequences[:, :, -1].reshape(-1, 1)
 
     def _step(self, log_p: Tensor) -> Tensor:
-        """Extends every beam by a token; returns the flat row of each continuing beam's parent."""
+        """Extends every beam by a token; returns the row of each new beam's parent."""
         beams = self.options.beams
         new = self.sequences.shape[2] - self.prompt + 1
         if new <= self.options.min_new_tokens and len(self.ends):
@@ -198,7 +198,7 @@ class BeamSearch:
         count = beams * (1 + max(1, len(self.ends)))
         vocab = log_p.shape[2]
         if vocab < count:
-            raise ValueError(f"{beams} beams need a vocabulary of at least {count} tokens, this model's has {vocab}")
+            raise ValueError(f"{beams} beams need a vocabulary of at least {count} tokens, got {vocab}")
         totals, parents, tokens = best_continuations(log_p, self.scores, count)
         ended = torch.isin(tokens, self.ends) if len(self.ends) else torch.zeros_like(tokens, dtype=torch.bool)
         self._finish(totals, parents, tokens, ended & (totals > -torch.inf), new)
@@ -210,7 +210,7 @@ class BeamSearch:
         return (torch.arange(len(parents), device=parents.device)[:, None] * width + parents).flatten()
 
     def _finish(self, totals: Tensor, parents: Tensor, tokens: Tensor, ended: Tensor, length: int) -> None:
-        """Continuations that end become hypotheses; only the best `beams` of a sentence are kept."""
+        """Adds continuations that end to the hypotheses; keeps the best `beams` of each sentence."""
         penalty = float(self.options.penalty(length))
         for s, c in ended.nonzero().tolist():
             ids = [*self.sequences[s, parents[s, c], self.prompt :].tolist(), int(tokens[s, c])]
@@ -222,15 +222,16 @@ class BeamSearch:
                 self.worst_kept[s] = own[self.options.n_best - 1].score
 
     def _done(self) -> Tensor:
-        """Which sentences are at their limit, or have hypotheses that no beam can still beat.
+        """Returns which sentences are at their limit, or have hypotheses that no beam can beat.
 
-        Log-probabilities only fall, so a beam's best possible score is its current one under the mildest later penalty.
+        Log-probabilities only decrease, so the best possible score of a beam is its current log-probability divided by
+        the largest later penalty.
         """
         new = self.sequences.shape[2] - self.prompt
-        mildest = torch.maximum(self.options.penalty(new + 1), self.options.penalty(self.limits))
-        return (new >= self.limits) | (self.worst_kept > self.scores[:, 0] / mildest)
+        penalty = torch.maximum(self.options.penalty(new + 1), self.options.penalty(self.limits))
+        return (new >= self.limits) | (self.worst_kept > self.scores[:, 0] / penalty)
 
-    def _leave(self, done: Tensor) -> Tensor:
+    def _remove(self, done: Tensor) -> Tensor:
         """Removes sentences that are done; returns the rows of those that remain."""
         for s in done.nonzero().flatten().tolist():
             own = self.found[int(self.origin[s])]

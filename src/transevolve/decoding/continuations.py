@@ -7,8 +7,8 @@ from torch import Tensor
 CHUNK = 128
 
 
-def largest(x: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "rows count"], Int[Tensor, "rows count"]]:
-    """`topk`, several times faster on long rows: the largest values lie in the chunks with the largest maxima."""
+def fast_topk(x: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "rows count"], Int[Tensor, "rows count"]]:
+    """`topk`, several times faster for long rows: the largest values are in the chunks with the largest maxima."""
     rows, n = x.shape
     chunks = n // CHUNK
     if chunks <= 2 * count:
@@ -25,9 +25,9 @@ def largest(x: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "rows
 def best_continuations(
     log_p: Float[Tensor, "sentences beams vocab"], scores: Float[Tensor, "sentences beams"], count: int
 ) -> tuple[Float[Tensor, "sentences count"], Int[Tensor, "sentences count"], Int[Tensor, "sentences count"]]:
-    """Log-probabilities of the `count` best sequences one token longer, best first, with the beam and the token."""
+    """Returns log-probabilities, beams and tokens of the `count` best continuations of each sentence, best first."""
     sentences, beams, _ = log_p.shape
-    values, tokens = largest(log_p.flatten(0, 1), count)
+    values, tokens = fast_topk(log_p.flatten(0, 1), count)
     totals = values.view(sentences, beams, count) + scores[..., None]
     best, at = totals.flatten(1).topk(count)
     return best, at // count, tokens.view(sentences, -1).gather(1, at)

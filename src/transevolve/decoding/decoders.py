@@ -1,4 +1,4 @@
-"""One step of a model for the rows of a beam search, in TransEvolve and in other encoder-decoders."""
+"""Decoding steps of beam search, for TransEvolve and for other encoder-decoders."""
 
 from abc import ABC, abstractmethod
 from typing import Any, cast
@@ -12,13 +12,13 @@ from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
 
 
 class StepDecoder(ABC):
-    """Decodes one token per row. Rows are sentences at first; the first `reorder` may give each several beams."""
+    """Decodes one token per row. Rows are sentences at first; the first `reorder` may expand each to several beams."""
 
     cache: Any
 
     @abstractmethod
     def advance(self, tokens: Tensor) -> Tensor:
-        """Appends the next tokens of every row; returns the logits of the token that follows."""
+        """Appends tokens to every row; returns the logits of the next token."""
 
     @abstractmethod
     def reorder(self, parents: Tensor) -> None:
@@ -26,11 +26,11 @@ class StepDecoder(ABC):
 
     @abstractmethod
     def select(self, sentences: Tensor, beams: int) -> None:
-        """Keeps these sentences only, with all beams of each."""
+        """Keeps only these sentences, with all their beams."""
 
 
 class SharedSourceDecoder(StepDecoder):
-    """TransEvolve: the source is stored once per sentence, and beams change places without moving their past."""
+    """TransEvolve: the source is stored once per sentence, and beams are reordered without copying their past."""
 
     def __init__(self, model: TransEvolveForConditionalGeneration, memory: Tensor, mask: Tensor | None, limit: int):
         self.model, self.cache = model, model.new_cache(limit)
@@ -49,7 +49,7 @@ class SharedSourceDecoder(StepDecoder):
 
 
 class RepeatedSourceDecoder(StepDecoder):
-    """Any Hugging Face encoder-decoder, by its public forward; the source is repeated for each beam."""
+    """Any Hugging Face encoder-decoder, through its `forward`; the source is repeated for each beam."""
 
     def __init__(self, model: PreTrainedModel, memory: Tensor, mask: Tensor | None):
         self.model, self.memory, self.mask = model, memory, mask
@@ -84,7 +84,7 @@ class RepeatedSourceDecoder(StepDecoder):
 
 
 def decoder_for(model: PreTrainedModel, memory: Tensor, mask: Tensor | None, limit: int) -> StepDecoder:
-    """A decoder with one row per sentence of `memory`; no row will exceed `limit` tokens."""
+    """Returns a decoder with one row per sentence of `memory`, for at most `limit` tokens per row."""
     if isinstance(model, TransEvolveForConditionalGeneration):
         return SharedSourceDecoder(model, memory, mask, limit)
     return RepeatedSourceDecoder(model, memory, mask)

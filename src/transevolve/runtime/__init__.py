@@ -1,1 +1,1 @@
-"""Exported translators at work: onnxruntime, numpy and tokenizers, without PyTorch and transformers."""
+"""Runs exported translators with onnxruntime, numpy and tokenizers, without PyTorch and transformers."""

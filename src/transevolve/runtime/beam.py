@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Search:
-    """How to search; the fields are those of `transevolve.decoding.BeamOptions`."""
+    """Options of beam search; the fields are those of `transevolve.decoding.BeamOptions`."""
 
     beams: int = 4
     alpha: float = 0.6
@@ -28,7 +28,7 @@ class Decoder(Protocol):
     """Decodes one token per beam; there is one beam per sentence until the first `reorder`."""
 
     def advance(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Appends tokens (sentences x beams); log-probabilities and ids of the best next ones, best first."""
+        """Appends tokens (sentences x beams); returns log-probabilities and ids of the best next tokens, best first."""
         ...
 
     def reorder(self, parents: np.ndarray) -> None:
@@ -36,14 +36,14 @@ class Decoder(Protocol):
         ...
 
     def select(self, sentences: np.ndarray) -> None:
-        """Keeps these sentences only."""
+        """Keeps only these sentences."""
         ...
 
 
 def beam_search(
     decoder: Decoder, lengths: np.ndarray, start: int, ends: list[int], search: Search
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each sentence, best first; `lengths` are those of the sources."""
+    """Returns the `n_best` hypotheses of each sentence, best first; `lengths` are those of the sources."""
     count, origin = len(lengths), np.arange(len(lengths))
     limits = lengths + search.extra_length
     sequences, scores = np.full((count, 1, 1), start), np.zeros((count, 1), np.float32)
@@ -65,8 +65,8 @@ def beam_search(
         scores, parents, tokens = (np.take_along_axis(x, going, 1) for x in (totals, parents, tokens))
         past = np.take_along_axis(sequences, parents[..., None], 1)
         sequences = np.concatenate([past, tokens[..., None]], 2)
-        mildest = np.maximum(search.penalty(length + 1), search.penalty(limits))
-        done = (length >= limits) | (worst > scores[:, 0] / mildest)
+        penalty = np.maximum(search.penalty(length + 1), search.penalty(limits))
+        done = (length >= limits) | (worst > scores[:, 0] / penalty)
         for s in np.flatnonzero(done):
             own = found[origin[s]]
             if not own:
@@ -85,10 +85,10 @@ def beam_search(
 def _best(
     values: np.ndarray, ids: np.ndarray, scores: np.ndarray, beams: int, ends: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, beams and tokens of the best continuations of each sentence, best first."""
+    """Returns scores, beams and tokens of the best continuations of each sentence, best first."""
     count = beams * (1 + max(1, ends))
     if values.shape[2] < count:
-        raise ValueError(f"{beams} beams need the {count} best tokens, and this decoder returns {values.shape[2]}")
+        raise ValueError(f"{beams} beams need the {count} best tokens, but the decoder returns {values.shape[2]}")
     totals = (values[..., :count] + scores[..., None]).reshape(len(scores), -1)
     order = np.argsort(-totals, axis=1, kind="stable")[:, :count]
     tokens = ids[..., :count].reshape(len(scores), -1)

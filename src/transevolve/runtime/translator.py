@@ -1,4 +1,4 @@
-"""`OnnxTranslator`: sentences to sentences by an exported encoder and decoder step."""
+"""`OnnxTranslator`: translates with an exported encoder and decoder step."""
 
 import json
 import os
@@ -22,7 +22,7 @@ OrtValue = onnxruntime.OrtValue
 
 @dataclass(frozen=True)
 class OnnxTranslation:
-    """The translations of a sentence, best first; `n_best` were asked for."""
+    """The translations of a sentence, at most `n_best`, best first."""
 
     text: str
     translations: list[tuple[str, float]]
@@ -37,12 +37,12 @@ class OnnxTranslation:
 
 
 class OnnxTranslator:
-    """A folder that `transevolve export RUN --format onnx` has written from a translator.
+    """A translator exported with `transevolve export RUN --format onnx`.
 
     Args:
-        folder: The folder.
+        folder: The exported folder.
         threads: Threads of onnxruntime; 0 is its default.
-        batch_tokens: Source tokens of a batch, padding counted.
+        batch_tokens: Source tokens per batch, including padding.
     """
 
     columns = None
@@ -51,7 +51,7 @@ class OnnxTranslator:
         folder = Path(folder)
         for name in (FACTS, ENCODER, DECODER, "tokenizer.json"):
             if not (folder / name).is_file():
-                raise UserError(f"{folder} is no exported translator: it has no {name}; see transevolve export")
+                raise UserError(f"{folder} is not an exported translator: it has no {name}; see transevolve export")
         self.facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         self.batch_tokens, self.truncated = batch_tokens, 0
         self.advance: Callable[[int], None] = lambda count: None
@@ -71,7 +71,7 @@ class OnnxTranslator:
 
     @contextmanager
     def progress(self, title: str, total: int | None, unit: str = "sentences") -> Iterator[Bar]:
-        """Shows how many sentences are translated."""
+        """Shows the number of translated sentences."""
         with Bar(title, total, unit) as bar:
             before, self.advance = self.advance, bar.update
             try:
@@ -80,36 +80,37 @@ class OnnxTranslator:
                 self.advance = before
 
     def search(self, **changes: Any) -> Search:
-        """The search of the run's recipe, with changes by the names of `transevolve translate`'s options."""
-        asked = {**self.facts["search"], **{name: value for name, value in changes.items() if value is not None}}
-        if not 1 <= asked["beam"] <= self.facts["most_beams"]:
-            raise UserError(f"--beam must be 1 to {self.facts['most_beams']} in an exported model, not {asked['beam']}")
-        if not 1 <= asked["n_best"] <= asked["beam"]:
-            raise UserError(f"--n_best must be 1 to --beam, which is {asked['beam']}, not {asked['n_best']}")
-        if asked["extra_length"] < 1 or not 0 <= asked["length_penalty"] < float("inf"):
+        """Returns the recipe's search options with changes, which have the names of `transevolve translate`'s flags."""
+        options = {**self.facts["search"], **{name: value for name, value in changes.items() if value is not None}}
+        beam, n_best, most = options["beam"], options["n_best"], self.facts["most_beams"]
+        if not 1 <= beam <= most:
+            raise UserError(f"--beam must be 1 to {most} in an exported model, not {beam}")
+        if not 1 <= n_best <= beam:
+            raise UserError(f"--n_best must be 1 to --beam, which is {beam}, not {n_best}")
+        if options["extra_length"] < 1 or not 0 <= options["length_penalty"] < float("inf"):
             raise UserError("--extra_length must be at least 1, and --length_penalty a number of at least 0")
-        return Search(asked["beam"], asked["length_penalty"], asked["extra_length"], asked["n_best"])
+        return Search(beam, options["length_penalty"], options["extra_length"], n_best)
 
     def translate(self, texts: Sequence[str], **search: Any) -> list[OnnxTranslation]:
-        """The translations of each sentence, in order."""
+        """Returns the translations of each sentence, in order."""
         return self.answer(list(enumerate(texts, start=1)), "texts", self.search(**search))
 
     def answer(self, items: Sequence[tuple[int, str]], source: str, search: Search) -> list[OnnxTranslation]:
-        """Translations for a window of (line number, text)."""
+        """Returns the translations of a window of (line number, text)."""
         texts = [text for _, text in items]
         found = self.translate_ids(self.encode(texts), search)
         decoded = [[(self.tokenizer.decode(h.ids), h.score) for h in own] or [("", 0.0)] for own in found]
         return [OnnxTranslation(text, own, search.n_best) for text, own in zip(texts, decoded, strict=True)]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids, as many as the model reads; none for a text without tokens."""
+        """Returns token ids, truncated to the maximum length; an empty list for a text without tokens."""
         special = len(self.tokenizer.encode("").ids)
         found = self.tokenizer.encode_batch_fast(list(texts))
         self.truncated += sum(bool(encoding.overflowing) for encoding in found)
         return [encoding.ids if len(encoding.ids) > special else [] for encoding in found]
 
     def translate_ids(self, sources: Sequence[Sequence[int]], search: Search) -> list[list[Hypothesis]]:
-        """The hypotheses of each source; none for an empty one."""
+        """Returns the hypotheses of each source; none for an empty source."""
         found: list[list[Hypothesis]] = [[] for _ in sources]
         facts = self.facts
         for batch in self._batches(sources):
@@ -125,7 +126,7 @@ class OnnxTranslator:
         return found
 
     def _batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Sources of like lengths, longest first."""
+        """Yields batches of sources of similar length, longest first."""
         order = sorted((i for i, ids in enumerate(sources) if len(ids)), key=lambda i: -len(sources[i]))
         while order:
             size = max(1, self.batch_tokens // len(sources[order[0]]))
@@ -134,10 +135,10 @@ class OnnxTranslator:
 
 
 class StepDecoder:
-    """The decoder of some sentences with its past, which does not move as beams change places.
+    """The decoder of a batch of sentences and its past, which is not copied when beams are reordered.
 
-    Those of all beams of a sentence lie side by side, time `t` of beam `b` in slot `t * beams + b`, and the lineage
-    of a beam says which slots are its own past.
+    The past of all beams of a sentence is stored together: time `t` of beam `b` in slot `t * beams + b`. The past of
+    beam `b` of sentence `s` at time `t` is that of beam `lineage[s, b, t]`.
     """
 
     def __init__(self, translator: OnnxTranslator, ids: np.ndarray, mask: np.ndarray):
