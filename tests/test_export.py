@@ -23,7 +23,7 @@ from transevolve.cli import main
 from transevolve.config.recipe import Recipe
 from transevolve.export import classifier
 from transevolve.export.card import model_card
-from transevolve.export.classifier import load_logits, sample
+from transevolve.export.classifier import Logits, logits_of, sample
 from transevolve.export.onnx import load_onnx
 from transevolve.export.program import load_program
 from transevolve.export.timing import Timing, table
@@ -45,6 +45,11 @@ def run(tmp_path_factory) -> Path:
 def translation(run, tmp_path) -> Path:
     shape = {"vocab_size": 99, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "block_depth": 2}
     return as_run(tmp_path / "translation", TransEvolveForConditionalGeneration(TransEvolveConfig(**shape)), run)
+
+
+def load_logits(folder: Path) -> Logits:
+    run = load_run(folder, "cpu")
+    return logits_of(run.model, run.kind)
 
 
 def require_same(expected, found) -> None:
@@ -220,7 +225,7 @@ def test_speed_is_a_ratio_of_medians():
         (["--format", "onnxx"], "--format: 'onnxx' is not 'onnx' or 'torch-export' or 'hf'; did you mean 'onnx'?"),
         ([], "--format is required"),
         (["--format", "hf", "--rounds", "-1"], "cannot be negative"),
-        (["--format", "hf", "--output", "{run}"], "is the run's own folder"),
+        (["--format", "hf", "--output", "{run}"], "is the run folder"),
         (
             ["--format", "hf", "--output", "{run}/checkpoints"],
             "is not empty: choose another --output, or add --overwrite",

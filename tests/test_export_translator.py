@@ -14,7 +14,7 @@ from test_explain import as_run
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration
 from transevolve.cli import main
 from transevolve.decoding import BeamOptions, beam_search
-from transevolve.export.translator import SourceGraph, StepGraph, prepared, step_sample
+from transevolve.export.translator import SourceGraph, StepGraph, prepare, step_sample
 from transevolve.inference import load
 
 pytestmark = [
@@ -102,7 +102,7 @@ def main_output(folder: Path, *words: str) -> str:
 
 def test_wrong_folders_and_options(run, onnx, tmp_path, capsys):
     for words, reported in (
-        ([str(run)], "is no exported translator"),
+        ([str(run)], "is not an exported translator"),
         ([str(onnx), "--beam", "99"], "--beam must be 1 to 16"),
         ([str(onnx), "--beam", "2", "--n_best", "3"], "--n_best must be"),
         ([str(onnx), "--precision", "int8"], "transevolve export --precision int8"),
@@ -121,7 +121,7 @@ def test_wrong_folders_and_options(run, onnx, tmp_path, capsys):
 def test_the_step_is_the_models_step(settings, tmp_path):
     """The functions that are exported, in PyTorch: every variant decodes a token as the model does."""
     model = load(new_run(tmp_path / "run", **settings), "cpu").model
-    graph = prepared(model)
+    graph = prepare(model)
     source, step = SourceGraph(graph).eval(), StepGraph(graph).eval()
     ids = torch.randint(3, 40, (2, 6))
     mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])

@@ -83,7 +83,7 @@ def test_scores_and_sizes_are_recorded(tmp_path, capsys):
     assert main(words) == 2
     assert "is not empty" in capsys.readouterr().err
     assert main(["quantize", str(run / "int8"), "--output", str(tmp_path / "again")]) == 2
-    assert "is int8 already" in capsys.readouterr().err
+    assert "is already int8" in capsys.readouterr().err
 
 
 # The operators of the drift stay in float32; beside a random feed-forward they are a larger share.
@@ -119,7 +119,7 @@ def test_a_folder_of_another_model_is_refused(folders, tmp_path):
     config["evolution"] = "none"
     (folder / "config.json").write_text(json.dumps(config))
     write_manifest(folder)
-    with pytest.raises(UserError, match="is of another model"):
+    with pytest.raises(UserError, match="belongs to another model"):
         load(folder)
 
 

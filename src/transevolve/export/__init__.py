@@ -1,1 +1,1 @@
-"""Export of a run: ONNX, a `torch.export` program, or a folder for the Hugging Face Hub."""
+"""Exports a run to ONNX, to a `torch.export` program, or to a folder for the Hugging Face Hub."""

@@ -1,4 +1,4 @@
-"""A model card from the results and the recipe of a run. Folders of the author's machine are left out."""
+"""Model cards from the results and the recipe of a run. Paths of the local machine are removed."""
 
 import json
 import shlex
@@ -15,7 +15,7 @@ from ..core.yaml_files import dump_yaml
 from ..kinds.base import Kind
 
 TEMPLATE = "card.md.jinja"
-MOST_LABELS = 100
+MAX_LABELS = 100
 UNKNOWN_LICENSE = "unknown"
 ABOUT = "[TransEvolve](https://arxiv.org/abs/2109.15142): attention is computed once and evolved over depth."
 ABOUT_PEER = "One of the systems of the `transevolve` package."
@@ -29,7 +29,7 @@ def model_card(
     config: PreTrainedConfig,
     license: str = UNKNOWN_LICENSE,
 ) -> str:
-    """README.md."""
+    """Returns the content of README.md."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=False,
@@ -49,7 +49,7 @@ def model_card(
         parameters=found.get("parameters"),
         about=ABOUT if recipe.model.system == "transevolve" else ABOUT_PEER,
         labels=kind.labels(config),
-        most_labels=MOST_LABELS,
+        max_labels=MAX_LABELS,
         snippet=kind.snippet(json.dumps(name, ensure_ascii=False), config),
         result={"selected_by": None, "selected_on": None, **result} if result else None,
         scores=_scores(result),
@@ -90,7 +90,7 @@ def _facts(result: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
-    """The settings of the recipe that have a value."""
+    """Returns the settings of the recipe that have a value."""
     groups = {group: values for group, values in asdict(recipe).items() if isinstance(values, dict)}
     return {
         group: {key: _public(value) for key, value in values.items() if value is not None}
@@ -99,7 +99,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
 
 
 def _public(value: Any) -> Any:
-    """An absolute path becomes the name of its file."""
+    """Replaces an absolute path by its file name."""
     if not isinstance(value, str):
         return value
     for kind in (PurePosixPath, PureWindowsPath):

@@ -1,8 +1,6 @@
-"""A classifier as a module of two tensors to logits, and batches to compare an exported one with."""
+"""A classifier as a module from ids and mask to logits, and its comparison with an exported model."""
 
-import math
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -10,17 +8,16 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from ..core.errors import UserError
 from ..evolution.attention import EvolvedAttention
-from ..inference import load
 from ..kinds.base import Kind
 from ..models.config import TransEvolveConfig
 
 Forward = Callable[[Tensor, Tensor], Tensor]
 TOLERANCE = 1e-4
-CHECKED = ((1, 1), (1, 7), (2, 16), (3, 33), (2, 128))
+CHECKED_SHAPES = ((1, 1), (1, 7), (2, 16), (3, 33), (2, 128))
 
 
 class Logits(nn.Module):
-    """`input_ids` and `attention_mask` to what the kind of task makes of the logits."""
+    """Computes the exported output of a kind of task from `input_ids` and `attention_mask`."""
 
     def __init__(self, model: PreTrainedModel, kind: Kind):
         super().__init__()
@@ -31,16 +28,10 @@ class Logits(nn.Module):
         return self.kind.graph(logits, self.model.config)
 
 
-def load_logits(folder: Path) -> Logits:
-    """The model of a run."""
-    run = load(folder, "cpu")
-    return logits_of(run.model, run.kind)
-
-
 def logits_of(model: PreTrainedModel, kind: Kind, backend: str | None = None) -> Logits:
-    """The model as a graph; `backend` replaces exact ones, which compute the same.
+    """Returns the model as a module to export; `backend` replaces exact backends, which compute the same result.
 
-    One eager pass draws the random features of this point of training, which an exported graph keeps.
+    An eager pass draws the random features of the current training step, which an exported graph keeps.
     """
     for module in model.modules():
         if backend is not None and isinstance(module, EvolvedAttention) and module.backend.exact:
@@ -52,18 +43,18 @@ def logits_of(model: PreTrainedModel, kind: Kind, backend: str | None = None) ->
 
 
 def length_limit(config: PreTrainedConfig) -> int | None:
-    """None for TransEvolve, which computes positions; other systems may be limited to the length of their config."""
+    """Returns None for TransEvolve, which computes positions, and the maximum length in the config of other systems."""
     return None if isinstance(config, TransEvolveConfig) else config.max_position_embeddings
 
 
 def dynamic_shapes() -> dict[str, dict[int, torch.export.Dim]]:
-    """Any batch, any length, the same for both inputs."""
+    """Returns dynamic dimensions for batch size and length, the same for both inputs."""
     shape = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
     return {"input_ids": shape, "attention_mask": shape}
 
 
 def sample(rows: int, length: int, vocab: int) -> tuple[Tensor, Tensor]:
-    """Ids and a mask; each row has one token less than the row before."""
+    """Returns random ids and a mask; each row is one token shorter than the previous one."""
     generator = torch.Generator().manual_seed(1000 * rows + length)
     ids = torch.randint(0, vocab, (rows, length), generator=generator)
     lengths = (length - torch.arange(rows)).clamp(min=1)
@@ -71,17 +62,19 @@ def sample(rows: int, length: int, vocab: int) -> tuple[Tensor, Tensor]:
 
 
 def largest_difference(expected: Forward, found: Forward, config: PreTrainedConfig) -> float:
-    """Largest difference of logits over batches of several shapes, padded and not."""
+    """Returns the largest difference of logits over batches of several shapes, with and without padding."""
     worst, limit = 0.0, length_limit(config)
     with torch.inference_mode():
-        for rows, length in CHECKED:
+        for rows, length in CHECKED_SHAPES:
             batch = sample(rows, min(length, limit or length), config.vocab_size)
             worst = max(worst, float((expected(*batch) - found(*batch)).abs().max()))
     return worst
 
 
-def require_equal(difference: float, what: str) -> None:
-    if math.isnan(difference) or difference > TOLERANCE:
+def require_close(difference: float, name: str, tolerance: float | None = None) -> None:
+    """Raises UserError if the difference is NaN or exceeds the tolerance, by default `TOLERANCE`."""
+    tolerance = TOLERANCE if tolerance is None else tolerance
+    if not difference <= tolerance:
         raise UserError(
-            f"{what} differs from the model by {difference:.2g}, more than {TOLERANCE:g}: it was not written"
+            f"{name} differs from the model by {difference:.2g}, more than {tolerance:g}: it was not written"
         )

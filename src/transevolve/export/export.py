@@ -1,4 +1,4 @@
-"""From a run folder to an exported one: written to a temporary folder, checked, and only then moved into place."""
+"""Exports a run folder: files are written to a temporary folder, checked, and then moved to the output folder."""
 
 import copy
 import json
@@ -19,9 +19,9 @@ from ..runs.folder import load_model
 from ..runs.names import CONFIG, INT8_WEIGHTS, MANIFEST, RESULTS
 from ..runs.results import read_results
 from .card import UNKNOWN_LICENSE, model_card
-from .classifier import Logits, largest_difference, logits_of, require_equal
+from .classifier import Logits, dynamic_shapes, largest_difference, logits_of, require_close, sample
 from .int8_onnx import quantize_onnx
-from .onnx import load_onnx, require_packages, write_onnx
+from .onnx import INPUTS, load_onnx, require_packages, write_onnx
 from .program import load_program, write_program
 from .timing import Timing, compare
 from .translation import write_translator
@@ -32,7 +32,7 @@ TOKENIZER_AND_LABELS = ("config.json", "tokenizer.json", "tokenizer_config.json"
 
 @dataclass(frozen=True)
 class Exported:
-    """The files written, and the result of loading them again."""
+    """The exported files, and how they compare with the model."""
 
     files: list[str]
     runtime: str
@@ -49,15 +49,15 @@ def export(
     license: str = UNKNOWN_LICENSE,
     int8: bool = False,
 ) -> Exported:
-    """Checks the run against its manifest once, then exports it."""
+    """Checks the run against its manifest, then exports it."""
     loaded = load(run, "cpu", precision="float32")
     if int8 and format != "onnx":
         raise UserError("--precision int8 is for --format onnx; transevolve quantize makes an int8 run")
     translates = loaded.kind.command == "translate"
     if loaded.kind.graph_output is None and not translates and format != "hf":
-        raise UserError(f"{run} is {loaded.kind.noun}, which {format} cannot hold; --format hf exports it")
+        raise UserError(f"{run} is {loaded.kind.noun}, which {format} does not support: use --format hf")
     if format == "hf" and (run / INT8_WEIGHTS).exists():
-        raise UserError(f"{run} is quantized, which transformers does not read: export the run it was made from")
+        raise UserError(f"{run} is quantized, which transformers cannot load: export the original run")
     check_output(run, output, overwrite)
     with moved_into_place(output) as folder:
         if format == "hf":
@@ -67,7 +67,7 @@ def export(
 
 def check_output(run: Path, output: Path, overwrite: bool) -> None:
     if output.resolve() == run.resolve():
-        raise UserError("--output is the run's own folder: choose another")
+        raise UserError("--output is the run folder: choose another folder")
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is a file: choose a folder")
     if not overwrite and output.is_dir() and any(output.iterdir()):
@@ -76,7 +76,7 @@ def check_output(run: Path, output: Path, overwrite: bool) -> None:
 
 @contextmanager
 def moved_into_place(output: Path) -> Iterator[Path]:
-    """A temporary folder whose files move to `output` unless an error is raised."""
+    """Yields a temporary folder; its files are moved to `output` if the block succeeds."""
     with staging_folder(output) as part:
         yield part
         output.mkdir(parents=True, exist_ok=True)
@@ -85,18 +85,20 @@ def moved_into_place(output: Path) -> Iterator[Path]:
 
 
 def _graph(run: LoadedRun, format: str, folder: Path, rounds: int, int8: bool) -> Exported:
-    """A file with the whole computation. ONNX has no fused attention with a drift: `literal` is faster there."""
+    """Exports the model as one file. ONNX has no fused attention with a drift, so `literal` is faster there."""
     onnx = format == "onnx"
     if onnx:
         require_packages()
     original = logits_of(run.model, run.kind)
     config = original.model.config
     path = folder / ("model.onnx" if onnx else "model.pt2")
+    example, shapes = sample(2, 6, config.vocab_size), dynamic_shapes()
     try:
         if onnx:
-            write_onnx(logits_of(copy.deepcopy(run.model), run.kind, "literal"), config.vocab_size, path)
+            literal = logits_of(copy.deepcopy(run.model), run.kind, "literal")
+            write_onnx(literal, example, shapes, INPUTS, ["logits"], path)
         else:
-            write_program(original, config.vocab_size, path)
+            write_program(original, example, shapes, path)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         system = getattr(config, "system", "transevolve")
         raise UserError(f"{format} cannot represent this model ({system}): {_first_line(error)}") from error
@@ -105,9 +107,9 @@ def _graph(run: LoadedRun, format: str, folder: Path, rounds: int, int8: bool) -
     found = load_onnx(path) if onnx else load_program(path)
     difference = largest_difference(original, found, config)
     if not int8:
-        require_equal(difference, path.name)
+        require_close(difference, path.name)
     timings = compare(original, found, config, rounds) if rounds else []
-    return _recorded(run, format, folder, difference, timings, int8)
+    return _record(run, format, folder, difference, timings, int8)
 
 
 def _translator(run: LoadedRun, format: str, folder: Path, rounds: int, int8: bool) -> Exported:
@@ -117,12 +119,13 @@ def _translator(run: LoadedRun, format: str, folder: Path, rounds: int, int8: bo
         difference, timings = write_translator(run, folder, format, int8, rounds)
     except (RuntimeError, TypeError, NotImplementedError) as error:
         raise UserError(f"{format} cannot represent this model: {_first_line(error)}") from error
-    return _recorded(run, format, folder, difference, timings, int8)
+    return _record(run, format, folder, difference, timings, int8)
 
 
-def _recorded(
+def _record(
     run: LoadedRun, format: str, folder: Path, difference: float, timings: list[Timing], int8: bool
 ) -> Exported:
+    """Copies the tokenizer and labels, and writes export.json."""
     for name in TOKENIZER_AND_LABELS:
         if (run.folder / name).is_file():
             shutil.copyfile(run.folder / name, folder / name)
@@ -148,7 +151,7 @@ def _hugging_face(run: LoadedRun, folder: Path, name: str, license: str) -> Expo
     difference = None
     if run.kind.graph_output is not None:
         difference = largest_difference(logits_of(run.model, run.kind), Logits(saved, run.kind).eval(), saved.config)
-        require_equal(difference, "the copy")
+        require_close(difference, "the copy")
     return Exported(_names(folder), "transformers", difference)
 
 

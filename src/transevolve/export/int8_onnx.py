@@ -1,16 +1,16 @@
-"""Dynamic int8 of an ONNX file by onnxruntime: matrix products with constant weights, and embeddings."""
+"""Dynamic int8 quantization of an ONNX file: matrix products with constant weights, and embeddings."""
 
 import logging
 from pathlib import Path
 
 
 def quantize_onnx(path: Path) -> None:
-    """Replaces the file. Weights have 7 bits: without VNNI, 8-bit products of a CPU may overflow."""
+    """Quantizes a file in place. Weights have 7 bits, since 8-bit products may overflow on a CPU without VNNI."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    model, made = onnx.load(path), path.with_suffix(".int8")
-    # Shapes that the exporter noted are inferred again; those of transposed weights would be wrong.
+    model, quantized = onnx.load(path), path.with_suffix(".int8")
+    # Shapes are inferred again: those from the exporter would be wrong for transposed weights.
     del model.graph.value_info[:]
     logger = logging.getLogger()
     level = logger.level
@@ -18,7 +18,7 @@ def quantize_onnx(path: Path) -> None:
     try:
         quantize_dynamic(
             model,
-            made,
+            quantized,
             op_types_to_quantize=["MatMul", "Gemm", "Gather"],
             per_channel=True,
             reduce_range=True,
@@ -26,4 +26,4 @@ def quantize_onnx(path: Path) -> None:
         )
     finally:
         logger.setLevel(level)
-    made.replace(path)
+    quantized.replace(path)

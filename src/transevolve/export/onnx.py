@@ -1,4 +1,4 @@
-"""A classifier as ONNX, for any batch size and length, run by onnxruntime."""
+"""Writes ONNX files, and runs exported classifiers with onnxruntime."""
 
 import logging
 import warnings
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..core.errors import UserError
-from .classifier import Forward, Logits, dynamic_shapes, sample
+from .classifier import Forward
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 INPUTS = ["input_ids", "attention_mask"]
@@ -27,15 +27,17 @@ def require_packages() -> None:
         )
 
 
-def write_onnx(logits: Logits, vocab: int, path: Path) -> None:
-    with quiet_exporter():
+def write_onnx(
+    graph: nn.Module, example: tuple, shapes: dict, inputs: list[str], outputs: list[str], path: Path
+) -> None:
+    with _quiet_exporter():
         torch.onnx.export(
-            logits,
-            sample(2, 6, vocab),
+            graph,
+            example,
             path,
-            input_names=INPUTS,
-            output_names=["logits"],
-            dynamic_shapes=dynamic_shapes(),
+            input_names=inputs,
+            output_names=outputs,
+            dynamic_shapes=shapes,
             dynamo=True,
             external_data=False,
             opset_version=OPSET,
@@ -44,7 +46,7 @@ def write_onnx(logits: Logits, vocab: int, path: Path) -> None:
 
 
 def load_onnx(path: Path) -> Forward:
-    """The model in onnxruntime, on as many threads as PyTorch uses."""
+    """Loads a model in onnxruntime, with as many threads as PyTorch."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -59,8 +61,8 @@ def load_onnx(path: Path) -> Forward:
 
 
 @contextmanager
-def quiet_exporter() -> Iterator[None]:
-    """Hides deprecation warnings and notes that only the authors of the exporter can act on."""
+def _quiet_exporter() -> Iterator[None]:
+    """Hides warnings and logs of the exporter that users cannot act on."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,23 +1,21 @@
-"""A classifier as a `torch.export` program, which runs without this package."""
+"""Writes and loads `torch.export` programs, which run without this package."""
 
 import warnings
 from pathlib import Path
 
 import torch
+from torch import nn
 
-from .classifier import Forward, Logits, dynamic_shapes, sample
 
-
-def write_program(logits: Logits, vocab: int, path: Path) -> None:
+def write_program(graph: nn.Module, example: tuple, shapes: dict, path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        # Of tensors that share the memory of a weights file; it matters only off the CPU.
+        # Raised for tensors that share the memory of a weights file; irrelevant on the CPU.
         warnings.filterwarnings("ignore", "No complete tensor found", UserWarning)
-        program = torch.export.export(logits, sample(2, 6, vocab), dynamic_shapes=dynamic_shapes(), strict=False)
-        torch.export.save(program, path)
+        torch.export.save(torch.export.export(graph, example, dynamic_shapes=shapes, strict=False), path)
 
 
-def load_program(path: Path) -> Forward:
+def load_program(path: Path) -> nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         return torch.export.load(path).module()

@@ -1,4 +1,4 @@
-"""A run as int8: a folder that predict, translate, evaluate and serve take, scored beside the original."""
+"""Converts a run to an int8 run folder, and compares its scores with the original."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ COPIED = (CONFIG, "generation_config.json", "special_tokens_map.json", *TOKENIZE
 
 @dataclass(frozen=True)
 class Measured:
-    """A model's size on disk and its scores; `rows_per_second` includes tokenized data being batched."""
+    """Size on disk and scores of a model; `rows_per_second` includes batching of tokenized data."""
 
     precision: str
     bytes: int
@@ -37,10 +37,10 @@ class Measured:
 def quantize_run(
     run: Path, output: Path, overwrite: bool = False, split: Split | None = None, data: str | None = None
 ) -> list[Measured]:
-    """Writes the int8 folder; with a split, scores the original and what was written."""
+    """Writes the int8 folder; with a split, scores the original and the written model."""
     original = load(run, "cpu")
     if is_int8(original.model):
-        raise UserError(f"{run} is int8 already")
+        raise UserError(f"{run} is already int8")
     check_output(run, output, overwrite)
     with moved_into_place(output) as folder:
         made = quantize(copy.deepcopy(original.model))
@@ -64,7 +64,7 @@ def quantize_run(
 def _require_equal(made: dict[str, torch.Tensor], read: dict[str, torch.Tensor]) -> None:
     wrong = next((name for name, tensor in made.items() if not torch.equal(tensor, read[name])), None)
     if wrong is not None:
-        raise UserError(f"{wrong} was not read as it was written: the folder was not written")
+        raise UserError(f"{wrong} changed when it was saved and loaded: the folder was not written")
 
 
 def _weight_bytes(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""PyTorch and an exported model timed in turns, one text at a time."""
+"""Times PyTorch and an exported model alternately."""
 
 import time
 from collections.abc import Callable
@@ -23,6 +23,7 @@ class Timing:
 
 
 def compare(expected: Forward, found: Forward, config: PreTrainedConfig, rounds: int) -> list[Timing]:
+    """Times one text at several lengths, after a warm-up round."""
     limit = length_limit(config)
     lengths = [length for length in LENGTHS if limit is None or length <= limit] or [limit or 1]
     with torch.inference_mode():
@@ -31,21 +32,23 @@ def compare(expected: Forward, found: Forward, config: PreTrainedConfig, rounds:
 
 def _at(expected: Forward, found: Forward, vocab: int, length: int, rounds: int) -> Timing:
     batch = sample(1, length, vocab)
-    timing = Timing(length, [], [])
-    for _ in range(rounds + 1):
-        timing.torch.append(_seconds(lambda: expected(*batch)))
-        timing.exported.append(_seconds(lambda: found(*batch)))
+    timing = alternate(length, lambda: expected(*batch), lambda: found(*batch), rounds + 1)
     return Timing(length, timing.torch[1:], timing.exported[1:])
 
 
-def _seconds(step: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    step()
-    return time.perf_counter() - start
+def alternate(length: int, expected: Callable[[], object], found: Callable[[], object], rounds: int) -> Timing:
+    """Times both functions in turn, `rounds` times."""
+    timing = Timing(length, [], [])
+    for _ in range(rounds):
+        for step, seconds in ((expected, timing.torch), (found, timing.exported)):
+            start = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - start)
+    return timing
 
 
 def table(timings: list[Timing], name: str) -> tuple[list[str], list[list[str]]]:
-    """Medians, and the ratio of the medians with the quartiles of the ratios of each round."""
+    """Returns medians, and the ratio of the medians with the quartiles of the ratios per round."""
     rows = []
     for timing in timings:
         ours, theirs = spread(timing.torch).middle, spread(timing.exported).middle

@@ -1,7 +1,7 @@
-"""A translator as two graphs: the source, prepared once, and one step of the decoder with its evolved cache.
+"""A translator as two graphs: the encoder, run once, and one step of the decoder with its evolved cache.
 
-The cache has keys once per block, and drift and values per depth. Of the source there are keys and drift once per
-block, and one normalized copy of the encoder's output as the values of every depth.
+The cache has keys once per block, and drift and values per depth. For the source, it has keys and drift once per block,
+and one normalized copy of the encoder's output as the values of every depth.
 """
 
 import copy
@@ -19,13 +19,13 @@ from ..evolution.initial import drift_directions, merge_heads, split_heads
 from ..models.embedding import add_positions
 from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
 
-MOST_BEAMS = 16
+MAX_BEAMS = 16
 
 
-def prepared(model: TransEvolveForConditionalGeneration) -> TransEvolveForConditionalGeneration:
-    """A copy for graphs: rotations folded into matrices, attention in its `literal` form."""
+def prepare(model: TransEvolveForConditionalGeneration) -> TransEvolveForConditionalGeneration:
+    """Returns a copy to export: rotations are folded into matrices, and attention uses the `literal` backend."""
     if not model.config.backend().exact:
-        raise UserError(f"attention {model.config.attention!r} cannot be exported with a cache: export an exact one")
+        raise UserError(f"attention {model.config.attention!r} cannot be exported with a cache: use an exact backend")
     model = copy.deepcopy(model).eval().requires_grad_(False)
     for module in list(model.modules()):
         if isinstance(module, EvolvedAttention):
@@ -48,7 +48,7 @@ def blocks_of(model: TransEvolveForConditionalGeneration) -> list[DecoderBlock]:
 
 
 def directions(attention: EvolvedAttention) -> Tensor:
-    """u^l_h of b^l[h, j] = K_j . u^l_h, one row per depth and head; no rows if attention does not evolve."""
+    """Returns u^l_h of b^l[h, j] = K_j . u^l_h, one row per depth and head; no rows if attention does not evolve."""
     temporal = attention.temporal()
     if temporal is None:
         return torch.zeros(0, 2 * attention.hidden_size)
@@ -56,8 +56,8 @@ def directions(attention: EvolvedAttention) -> Tensor:
 
 
 class SourceGraph(nn.Module):
-    """Ids and mask to values (sentences x heads x k x part), and per block keys (sentences x heads x part x k) and
-    bias (sentences x heads x depths x 1 x k): the drift, far below any score at padding."""
+    """From ids and mask to values (sentences x heads x k x part), and per block keys (sentences x heads x part x k) and
+    bias (sentences x heads x depths x 1 x k): the drift, or a large negative number at padding."""
 
     def __init__(self, model: TransEvolveForConditionalGeneration):
         super().__init__()
@@ -84,10 +84,10 @@ class SourceGraph(nn.Module):
 
 
 class StepGraph(nn.Module):
-    """One token per beam, to the best next tokens of each and the longer past.
+    """From one token per beam to the best next tokens of each beam and the extended past.
 
-    `tokens` are sentences x beams, `position` the number of tokens before them, `visible` the slots that each beam
-    sees, the new ones last. `source` is what `SourceGraph` returns; `past` has for each block keys
+    `tokens` is sentences x beams, `position` the number of tokens before them, `visible` a mask of the slots that each
+    beam sees, the new ones last. `source` is the output of `SourceGraph`. `past` has for each block keys
     (sentences x heads x part x slots), drift if attention evolves (sentences x depths x heads x slots), and the values
     of each depth (sentences x heads x slots x part).
     """
@@ -96,12 +96,12 @@ class StepGraph(nn.Module):
         super().__init__()
         self.embedding, self.blocks, self.lm_head = model.encoder.embedding, model.decoder.blocks, model.lm_head
         self.heads, self.width = model.config.num_attention_heads, model.config.hidden_size
-        self.best = min(2 * MOST_BEAMS, model.config.vocab_size)
+        self.best = min(2 * MAX_BEAMS, model.config.vocab_size)
         for b, block in enumerate(blocks_of(model)):
             self.register_buffer(f"directions_{b}", directions(block.self_attention))
 
     def past(self) -> list[tuple[str, list[int | str]]]:
-        """Name and shape of each tensor of the past."""
+        """Returns the name and shape of each tensor of the past."""
         named: list[tuple[str, list[int | str]]] = []
         part = self.width // self.heads
         for b, block in enumerate(self.blocks):
@@ -160,14 +160,14 @@ class StepGraph(nn.Module):
         return block.norm(x)
 
     def _cross(self, attention: EvolvedAttention, x: Tensor, values: Tensor, keys: Tensor, bias: Tensor) -> Tensor:
-        """The source averaged by the attention of every depth: sentences x heads x depths x beams x part."""
+        """Returns cross-attention at every depth: sentences x heads x depths x beams x part."""
         scores = split_heads(attention.query(x) * attention.scale, self.heads) @ keys
         weights = (scores[:, :, None] + bias).softmax(-1)
         return (weights.flatten(2, 3) @ values).unflatten(2, (weights.shape[2], weights.shape[3]))
 
 
 def step_sample(step: StepGraph, source: list[Tensor], beams: int = 3, length: int = 4) -> tuple:
-    """Arguments for tracing a step: some tokens in, of each sentence of a prepared source."""
+    """Returns example arguments of a step after `length` tokens of each sentence."""
     sentences = source[0].shape[0]
     sizes = {"sentences": sentences, "slots": beams * length}
     past = [torch.randn([sizes[n] if isinstance(n, str) else n for n in shape]) for _, shape in step.past()]
@@ -176,7 +176,7 @@ def step_sample(step: StepGraph, source: list[Tensor], beams: int = 3, length: i
 
 
 def step_shapes(step: StepGraph, source: list[Tensor]) -> dict:
-    """Which dimensions of a step are dynamic: sentences, beams, source tokens, slots."""
+    """Returns the dynamic dimensions of a step: sentences, beams, source tokens, slots."""
     auto = torch.export.Dim.AUTO
     sources = [{0: auto, 2: auto}, *({0: auto, tensor.ndim - 1: auto} for tensor in source[1:])]
     past = [{0: auto, shape.index("slots"): auto} for _, shape in step.past()]
