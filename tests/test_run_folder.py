@@ -101,7 +101,7 @@ def test_a_damaged_line_of_metrics_costs_that_line_alone(csv, run, finished, cap
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([lines[0], '{"step": 3, "ep\n', *lines[2:]]))
     assert train(*training_of(csv, run, *STEPS)) == 0
-    assert f"{path}: damaged and skipped: line 2" in capsys.readouterr().err
+    assert f"{path}: skipped damaged line 2" in capsys.readouterr().err
     assert len(result(run)["epochs"]) == 3
 
 
@@ -109,8 +109,8 @@ def test_a_line_of_metrics_without_a_step_is_damaged(tmp_path, capsys):
     good = '{"step": 1, "epoch": 0.5, "seconds": 2, "loss": 0.25}\n'
     (tmp_path / "metrics.jsonl").write_text(f'{good}{{"loss": 1}}\n{{"step": "x", "epoch": 1, "seconds": 1}}\n{{"st')
     metrics = MetricsFile(tmp_path)
-    metrics.forget_after(1)
-    assert "damaged and skipped: line 2, 3" in capsys.readouterr().err
+    metrics.drop_after(1)
+    assert "skipped damaged line 2, 3" in capsys.readouterr().err
     assert (tmp_path / "metrics.jsonl").read_text() == good
 
 
@@ -244,7 +244,7 @@ def test_an_empty_manifest_does_not_pass(finished, tmp_path, capsys):
     shutil.copytree(finished, tmp_path / "run")
     (tmp_path / "run" / "manifest.json").write_text('{"sha256": {}}')
     assert main(["predict", str(tmp_path / "run"), "x"]) == 2
-    assert "it names no model" in capsys.readouterr().err
+    assert "it lists no model" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])

@@ -202,7 +202,7 @@ def test_a_run_knows_its_data(tmp_path, monkeypatch, capsys):
     write_csv(path, rows=60, seed=1)
     capsys.readouterr()
     assert train(*command) == 2
-    assert "run is finished, and data.path changed since then (reviews.csv has 61 lines as" in capsys.readouterr().err
+    assert "finished, and data.path changed since then (reviews.csv still has 61 lines" in capsys.readouterr().err
     assert main(["evaluate", "run", "--split", "validation"]) == 2
     assert "data.path changed since the training of run started" in capsys.readouterr().err
     assert main(["evaluate", "run", "--file", str(path)]) == 0

@@ -25,7 +25,7 @@ from ..kinds.session import Session
 from ..kinds.translation import TranslationPrediction, run_search
 from ..models.int8 import is_int8, quantize
 from ..runs.averaging import last_checkpoints
-from ..runs.data_record import found_data, require_same_data
+from ..runs.data_record import locate_data, require_same_data
 from ..runs.folder import check_run, load_model, load_run_recipe, load_run_tokenizer
 from .embedding import embeddings
 from .predictions import Predictions
@@ -278,7 +278,7 @@ class LoadedRun:
 def split_options(folder: Path, options: DataOptions, split: Split, moved: str | None) -> DataOptions:
     """The options that read a split of a run as it was in training; data that have changed are refused."""
     if moved is None:
-        options = found_data(folder, options)
+        options = locate_data(folder, options)
     elif options.path is None:
         raise UserError(
             "--data tells where the data of data.path are, and this run has no data.path:"

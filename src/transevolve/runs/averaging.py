@@ -1,4 +1,4 @@
-"""The mean of the weights of the last checkpoints (the paper's section 6.3), as a run of its own."""
+"""Averages the weights of the last checkpoints (the paper's section 6.3) into a new run."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from .storage import check_manifest, checkpoints, publish
 
 
 def last_checkpoints(run: Path, count: int) -> list[tuple[int, Path]]:
-    """The newest checkpoints of a run, oldest first, all of them intact."""
+    """Returns the newest checkpoints of a run, oldest first; raises if one is damaged."""
     if not (run / RECIPE).is_file():
         raise UserError(f"{run} is not a run folder: it has no {RECIPE}")
     found = checkpoints(run / CHECKPOINTS)
     if count < 1 or len(found) < count:
         raise UserError(
             f"{run} has {len(found)} checkpoints, not {count}: train with training.save_steps and"
-            f" training.keep={count}, or ask for fewer with --last"
+            f" training.keep={count}, or use a smaller --last"
         )
     for _, path in found[-count:]:
         check_manifest(path)
@@ -28,14 +28,14 @@ def last_checkpoints(run: Path, count: int) -> list[tuple[int, Path]]:
 
 
 def average_weights(paths: list[Path]) -> dict[str, torch.Tensor]:
-    """The mean of each weight, summed in float64; counters are those of the newest checkpoint, the last of `paths`."""
+    """Returns the mean of each weight, summed in float64; counters are those of the last of `paths`."""
     total = _weights(paths[0])
     kinds = {name: value.dtype for name, value in total.items()}
     total = {name: value.double() if value.is_floating_point() else value for name, value in total.items()}
     for path in paths[1:]:
         found = _weights(path)
         if found.keys() != total.keys() or any(found[name].shape != total[name].shape for name in found):
-            raise UserError(f"{path / WEIGHTS} holds other weights than {paths[0] / WEIGHTS}: they cannot be averaged")
+            raise UserError(f"{path / WEIGHTS} and {paths[0] / WEIGHTS} have different weights: cannot average them")
         for name, value in found.items():
             if value.is_floating_point():
                 total[name] += value.double()
@@ -57,7 +57,7 @@ def _weights(checkpoint: Path) -> dict[str, torch.Tensor]:
 def average(run: Path, count: int, output: Path) -> list[int]:
     """Writes a run folder with the mean of the last checkpoints; returns their steps."""
     if output.exists():
-        raise UserError(f"{output} exists already: choose another --output, or remove it")
+        raise UserError(f"{output} already exists: choose another --output, or remove it")
     chosen = last_checkpoints(run, count)
     newest = chosen[-1][1]
     with staging_folder(output) as partial:

@@ -1,4 +1,4 @@
-"""`data.json`: which data a run is trained on, by their contents, and where they were."""
+"""`data.json`: the data of a run, identified by content, and their location."""
 
 import json
 import os
@@ -16,15 +16,15 @@ from .names import DATA
 
 @dataclass(frozen=True)
 class DataRecord:
-    """Which data, how they were prepared, and what a run's recipe does not say.
+    """The data of a run and how they were prepared.
 
     Args:
-        directory: What relative paths of the recipe are relative to.
-        files: The sha256 of each file.
-        filled: Keys of the recipe that were not set, and have the values that were used.
-        lines: The number of lines of each file.
-        prepared: The name of the prepared data in the cache, which is their fingerprint.
-        tokenizer: The sha256 of the tokenizer.
+        directory: Base directory of relative paths in the recipe.
+        files: SHA-256 checksum of each file.
+        filled: Keys of the recipe that were not set by the user; their values are the defaults that were used.
+        lines: Number of lines of each file.
+        prepared: Name of the prepared data in the cache, which is their fingerprint.
+        tokenizer: SHA-256 checksum of the tokenizer.
     """
 
     directory: str
@@ -48,7 +48,7 @@ class DataRecord:
 
     @classmethod
     def read(cls, folder: Path) -> "DataRecord | None":
-        """None for a run that has none, as those of version 0.1."""
+        """Reads the record of a run; None if there is none, as in version 0.1."""
         path = folder / DATA
         return read_json(path, cls) if path.exists() else None
 
@@ -56,22 +56,22 @@ class DataRecord:
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
-def found_data(folder: Path, options: DataOptions) -> DataOptions:
-    """The options of a run's data, with paths as they were when it was trained, if the files are still there."""
+def locate_data(folder: Path, options: DataOptions) -> DataOptions:
+    """Resolves relative paths from the directory in which the run was trained, if the files still exist there."""
     record = DataRecord.read(folder)
     return options if record is None else located(options, Path(record.directory))
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The settings whose files changed, as in "data.path, data.test", and what is different, file by file."""
+    """The settings whose files changed, such as "data.path, data.test", and details for each file."""
 
     settings: str
     details: str
 
 
 def data_changes(folder: Path, options: DataOptions, split: Split | None = None) -> Changes | None:
-    """What has changed in the data since the run started; None if nothing has, or if that is not known."""
+    """Returns the changes of the data since the run started; None if there are none, or if it is not known."""
     record = DataRecord.read(folder)
     changed = [] if record is None else changed_files(record.files, options, split)
     if record is None or not changed:
@@ -83,11 +83,11 @@ def data_changes(folder: Path, options: DataOptions, split: Split | None = None)
 
 def _detail(path: Path | None, before: int | None) -> str:
     if path is None:
-        return "a file is no longer there"
+        return "a file no longer exists"
     now = contents_of(path).lines
     if before is None or now is None:
-        return f"{path} holds something else, or was not there"
-    return f"{path} has {now:,} lines, had {before:,}" if now != before else f"{path} has {now:,} lines as before"
+        return f"{path} is new or has different content"
+    return f"{path} has {now:,} lines, had {before:,}" if now != before else f"{path} still has {now:,} lines"
 
 
 def require_same_data(folder: Path, options: DataOptions, remedy: str, split: Split | None = None) -> None:
@@ -99,18 +99,18 @@ def require_same_data(folder: Path, options: DataOptions, remedy: str, split: Sp
 
 
 def require_same_prepared(folder: Path, data: TextData) -> None:
-    """Refuses prepared data of another fingerprint, and a tokenizer other than the one that the weights know."""
+    """Raises if the tokenizer, or the fingerprint of the prepared data, is not that of the run."""
     record = DataRecord.read(folder)
     if record is None or data.folder is None or record.prepared is None:
         return
     if record.tokenizer != data.tokenizer_sha256:
         raise UserError(
-            f"the tokenizer made from the data is not the one that {folder} was trained with (another version of"
-            " transevolve or tokenizers?): resume with the version that started it, or train into another --output"
+            f"the tokenizer trained on the data differs from the one of {folder} (another version of transevolve or"
+            " tokenizers?): resume with the version that started the run, or choose another --output"
         )
     if record.prepared != data.folder.name:
         raise UserError(
-            f"the data are not those that {folder} was trained on: their fingerprint is {data.folder.name}, was"
+            f"the data differ from those that {folder} was trained on: their fingerprint is {data.folder.name}, was"
             f" {record.prepared} (another revision of data.hub, or another version of transevolve?): restore them to"
-            " resume, or train into another --output"
+            " resume, or choose another --output"
         )

@@ -1,4 +1,4 @@
-"""How a model is published to a run folder and read from it. Only safetensors and JSON are read."""
+"""Reads and writes the model of a run folder. Only safetensors and JSON files are read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from .storage import check_manifest, write_manifest
 
 
 def publish_model(checkpoint: Path, folder: Path) -> None:
-    """Copies a checkpoint's model and tokenizer to the top of the run; the manifest comes last."""
+    """Copies a checkpoint's model and tokenizer to the run folder; the manifest is written last."""
     names = model_files(checkpoint)
     for name in names:
         copy_atomically(checkpoint / name, folder / name)
@@ -28,12 +28,12 @@ def publish_model(checkpoint: Path, folder: Path) -> None:
 
 
 def model_files(checkpoint: Path) -> list[str]:
-    """The names of a checkpoint's files that are its model and tokenizer; raises if one is damaged."""
+    """Returns the names of a checkpoint's model and tokenizer files; raises if one is damaged."""
     return [name for name in check_manifest(checkpoint) if "/" not in name and not name.startswith(NOT_MODEL)]
 
 
 def check_run(folder: Path) -> None:
-    """One clear line if the folder is not a finished run, or is damaged."""
+    """Raises UserError if the folder is not a finished run, or is damaged."""
     if not folder.exists():
         raise UserError(f"no run folder {str(folder)!r}")
     if not folder.is_dir() or not (folder / RECIPE).is_file():
@@ -45,9 +45,9 @@ def check_run(folder: Path) -> None:
 
 @contextmanager
 def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
-    """One line for a folder whose checksums are right and whose contents are not.
+    """Raises UserError if a folder cannot be loaded although its checksums match.
 
-    Four libraries read it, and what they raise has no common class.
+    The exceptions of the libraries that read it have no common base class.
     """
     try:
         yield
@@ -59,8 +59,8 @@ def load_errors(folder: Path, hint: str = "") -> Iterator[None]:
 
 
 def load_model(folder: Path, auto_class: Any, keep_int8: bool = True) -> PreTrainedModel:
-    """The model of a run or a checkpoint that has been checked, in evaluation mode; an int8 one as it is, or else in
-    float32."""
+    """Loads the model of a checked run or checkpoint in evaluation mode. Without `keep_int8`, an int8 model is
+    converted to float32."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     check_weights_index(folder)
@@ -77,12 +77,12 @@ def _load_int8(folder: Path, auto_class: Any, keep_int8: bool) -> PreTrainedMode
     missing, unknown = model.load_state_dict(float_weights(stored), strict=False)
     wrong = [*(name for name in missing if name not in model.all_tied_weights_keys), *unknown]
     if wrong:
-        raise UserError(f"{folder / INT8_WEIGHTS} is of another model: {wrong[0]} is missing or unknown")
+        raise UserError(f"{folder / INT8_WEIGHTS} belongs to another model: {wrong[0]} is missing or unknown")
     return (restore(model, stored) if keep_int8 else model).eval()
 
 
 def check_weights_index(folder: Path) -> None:
-    """Weights in several files must be files of the folder itself."""
+    """Raises UserError if the index of sharded weights lists a file outside the folder."""
     path = folder / WEIGHTS_INDEX
     if not path.exists():
         return
@@ -91,7 +91,7 @@ def check_weights_index(folder: Path) -> None:
         raise UserError(f"{path} is damaged: it has no weight_map")
     for name in files.values():
         if not isinstance(name, str) or Path(name).name != name or (folder / name).is_symlink():
-            raise UserError(f"{path} names {name!r}, which is not a file of its folder")
+            raise UserError(f"{path} lists {name!r}, which is not a file of its folder")
 
 
 def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
@@ -103,5 +103,5 @@ def load_run_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
 
 def load_run_recipe(folder: Path) -> Recipe:
-    """The settings the run was trained with."""
+    """Loads the settings that the run was trained with."""
     return load_recipe(folder / RECIPE)

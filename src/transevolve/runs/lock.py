@@ -1,4 +1,4 @@
-"""One training at a time in a folder: a lock that the system releases when its process ends, however it ends."""
+"""A lock that allows one training at a time in a folder. The system releases it when the process ends or is killed."""
 
 import os
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from .names import CHECKPOINTS, LOCK, OWNER, PARTIAL
 
 @contextmanager
 def locked(folder: Path) -> Iterator[bool]:
-    """Yields whether the folder was locked before, so that a run in it is ours.
+    """Yields whether the folder already had a lock file, which means that it is a run folder.
 
-    Creates the folder if needed; if nothing was put into it, it is left as it was.
+    Creates the folder if needed; if nothing was written to it, its previous state is restored.
     """
     created = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,8 +46,8 @@ def locked(folder: Path) -> Iterator[bool]:
                 folder.rmdir()
 
 
-def holds_anything(folder: Path) -> bool:
-    """Whether there is more in the folder than a training leaves that was killed before its first step."""
+def has_content(folder: Path) -> bool:
+    """Whether the folder contains more than the files of a training that was killed before its first step."""
     allowed = {LOCK, OWNER} | ({CHECKPOINTS} if not _names(folder / CHECKPOINTS) - {PARTIAL} else set())
     return bool(_names(folder) - allowed)
 

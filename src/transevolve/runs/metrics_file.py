@@ -1,4 +1,4 @@
-"""`metrics.jsonl`, the record of a training."""
+"""`metrics.jsonl`: the metrics of a run over time."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from .names import METRICS
 
 def _complete(row: dict[str, int | float]) -> dict[str, int | float]:
     if not row.keys() >= {"step", "epoch", "seconds"}:
-        raise ValueError("a measurement has its step, epoch and seconds")
+        raise ValueError("step, epoch or seconds is missing")
     return row
 
 
@@ -23,21 +23,20 @@ Row: Any = Annotated[dict[str, int | float], AfterValidator(_complete)]
 
 
 class MetricsFile:
-    """`metrics.jsonl`: one measurement per line, with its step, its epoch and the seconds trained so far."""
+    """One measurement per line, with its step, epoch and seconds of training."""
 
     def __init__(self, folder: Path):
         self.path = folder / METRICS
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every measurement that can be read. A damaged line is skipped with a warning; a killed run may leave a
-        part of a last line, which is not worth one."""
+        """Returns all measurements. Damaged lines are skipped with a warning, an incomplete last line without one."""
         found, damaged = read_json_lines(self.path, Row)
         if damaged:
-            say(f"warning: {self.path}: damaged and skipped: line {', '.join(map(str, damaged))}")
+            say(f"warning: {self.path}: skipped damaged line {', '.join(map(str, damaged))}")
         return found
 
-    def forget_after(self, step: int) -> None:
-        """Drops what a killed run measured after the checkpoint that is resumed."""
+    def drop_after(self, step: int) -> None:
+        """Removes the measurements that a killed run made after the checkpoint from which it resumes."""
         if os.path.lexists(self.path):
             kept = [row for row in self.rows() if row["step"] <= step]
             write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in kept))

@@ -1,4 +1,4 @@
-"""The names of everything in a run folder."""
+"""Names of the files in a run folder."""
 
 RECIPE = "recipe.yaml"
 RESULTS = "results.json"
@@ -20,7 +20,7 @@ LOCK = ".transevolve.lock"
 OWNER = ".transevolve.owner"
 PARTIAL = ".partial"
 
-# What a checkpoint holds besides the model.
+# Prefixes of the files in a checkpoint that do not belong to the model.
 NOT_MODEL = (
     "optimizer",
     "scheduler",

@@ -1,4 +1,4 @@
-"""Pictures of a run: loss and metric curves, and the confusion matrix."""
+"""Figures of a run: loss and metric curves, and the confusion matrix."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from ..core.figures import integer_ticks, new_figure, plain, save
 
 
 def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
-    """Training loss and validation metrics against the step."""
+    """Plots the training loss and validation metrics over steps."""
     losses = [(row["step"], row["loss"]) for row in rows if "loss" in row]
     scored = [row for row in rows if "eval_loss" in row]
     other = next((k for row in scored for k in row if k.startswith("eval_") and k != "eval_loss"), None)
@@ -31,7 +31,7 @@ def write_curves(path: Path, rows: list[dict[str, Any]], title: str) -> None:
 
 
 def write_confusion(path: Path, counts: np.ndarray, labels: list[str], title: str) -> None:
-    """The confusion matrix as a picture; shares of each true class are the colours, counts the numbers."""
+    """Plots the confusion matrix: counts as numbers, fractions of each true class as colours."""
     shares = counts / counts.sum(1, keepdims=True).clip(1)
     side = max(4.0, min(0.6 * len(labels) + 2, 16))
     figure = new_figure(side, side)

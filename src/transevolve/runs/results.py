@@ -1,4 +1,4 @@
-"""The result of a training, with everything a reader needs to judge it."""
+"""`results.json`: the scores of a run, and what they depend on."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,15 +16,15 @@ from ..data import TextData, task_of
 
 @dataclass(frozen=True)
 class Result:
-    """One training, in numbers.
+    """The results of a run.
 
     Args:
-        epochs: Validation metrics each time they were taken, with step, epoch and seconds trained.
-        baseline: By split, the metrics of the best answer that ignores the texts.
-        selected_on: The split that chose the model; `test` was scored once, afterwards.
-        yardstick: What a bag of words makes of the same rows.
-        refit: Whether the model was trained a second time, on the rows of validation too; `validation` is the score
-            of the first.
+        epochs: Metrics of each validation, with step, epoch and seconds of training.
+        baseline: Metrics of the best constant prediction, by split.
+        selected_on: The split that selected the model; `test` was scored once, afterwards.
+        yardstick: Scores of a bag of words on the same rows.
+        refit: Whether the model was trained a second time on all rows, including validation; `validation` is the score
+            of the first training.
     """
 
     task: str
@@ -101,12 +101,12 @@ class Result:
 
 
 def read_results(path: Path) -> Result:
-    """A results.json; a UserError names the key that is not what a training writes."""
+    """Reads a results.json; raises UserError with the first invalid key."""
     return read_json(path, Result)
 
 
 def machine_facts(device: torch.device) -> dict[str, str]:
-    """What a number depends on besides its settings, as it is when training starts."""
+    """Returns what the results depend on in addition to the settings, as measured when training starts."""
     return {
         "device": device_name(str(device)),
         "cpu flags": cpu_flags(),
@@ -128,7 +128,7 @@ def describe(recipe: Recipe) -> str:
 
 
 def result_rows(result: Result) -> list[list[str]]:
-    """The summary, as cells of a table."""
+    """Returns the rows of a summary table."""
     rows = [
         ["system", result.system if result.start is None else f"{result.system}, started from {result.start}"],
         ["parameters", f"{result.parameters:,} ({result.parameters_without_embedding:,} without the embedding)"],
@@ -136,7 +136,7 @@ def result_rows(result: Result) -> list[list[str]]:
         ["validation", numbers(result.validation)],
     ]
     if result.refit:
-        rows.append(["trained again", "on all rows, those of validation too; test is the score of this model"])
+        rows.append(["trained again", "on all rows, including validation; test is the score of this model"])
     if result.test is not None:
         rows.append(["test", numbers(result.test)])
     for split, metrics in result.baseline.items():

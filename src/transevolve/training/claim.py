@@ -9,7 +9,7 @@ from ..core.errors import UserError
 from ..kinds.registry import resolve
 from ..runs.data_record import DataRecord, data_changes, require_same_data
 from ..runs.folder import load_run_recipe
-from ..runs.lock import holds_anything
+from ..runs.lock import has_content
 from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
 from ..runs.storage import checkpoints
 
@@ -30,7 +30,7 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
         if (folder / name).is_symlink():
             raise UserError(f"{folder / name} is a symbolic link, which a run folder must not have: remove it")
     if not (folder / RECIPE).is_file():
-        if holds_anything(folder):
+        if has_content(folder):
             raise UserError(f"{folder} is not empty and not a run: choose another --output")
         return
     if ours and not checkpoints(folder / CHECKPOINTS) and not (folder / MANIFEST).exists():

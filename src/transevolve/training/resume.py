@@ -11,7 +11,7 @@ from ..config.recipe import TrainingOptions
 from ..core.errors import UserError
 from ..core.messages import say
 from ..runs.folder import load_errors
-from ..runs.storage import check_manifest, checkpoints, is_whole, recover
+from ..runs.storage import check_manifest, checkpoints, is_complete, recover
 from .callbacks.validation import validated, validation_due
 
 
@@ -70,11 +70,11 @@ def _select_again(
 ) -> tuple[int | None, float | None] | None:
     """The best of the intact checkpoints, if that of the best step is not one of them."""
     best = state.best_global_step
-    if best is None or best == state.global_step or is_whole(folder / f"checkpoint-{best}"):
+    if best is None or best == state.global_step or is_complete(folder / f"checkpoint-{best}"):
         return None
     scores = {row["step"]: row[f"eval_{metric}"] for row in state.log_history if f"eval_{metric}" in row}
     left = [step for step, path in checkpoints(folder) if step in scores and step <= state.global_step]
-    left = [step for step in left if is_whole(folder / f"checkpoint-{step}")]
+    left = [step for step in left if is_complete(folder / f"checkpoint-{step}")]
     chosen = (max if greater_is_better else min)(left, key=scores.__getitem__, default=None)
     instead = "none of the others was validated" if chosen is None else f"step {chosen} is the best of the others"
     say(f"warning: {folder / f'checkpoint-{best}'}, the best so far, is damaged or missing: {instead}")

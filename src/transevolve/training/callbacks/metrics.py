@@ -33,7 +33,7 @@ class RecordMetrics(TrainerCallback):
         self.metrics = metrics
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
-        self.metrics.forget_after(state.global_step)
+        self.metrics.drop_after(state.global_step)
         rows = self.metrics.rows()
         self.seconds_before = rows[-1]["seconds"] if rows else 0.0
         self.started = self.last_time = time.perf_counter()
