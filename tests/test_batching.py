@@ -8,7 +8,7 @@ from datasets import Dataset, concatenate_datasets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transevolve.data.batching import Batches, BatchLoader, Collator, RowStore, grained
+from transevolve.data.batching import Batches, BatchLoader, Collator, RowStore, rounded_lengths
 
 LENGTHS = st.lists(st.integers(1, 700), min_size=1, max_size=120)
 CUTS = st.one_of(st.integers(1, 20).map(lambda n: {"rows": n}), st.integers(1, 3000).map(lambda n: {"tokens": n}))
@@ -61,7 +61,7 @@ def test_epochs_and_seeds_differ():
 
 @given(st.integers(1, 100_000))
 def test_a_grain_is_at_most_an_eighth(length):
-    rounded = int(grained(np.array([length]))[0])
+    rounded = int(rounded_lengths(np.array([length]))[0])
     assert length <= rounded <= max(length * 1.125, length + 1)
 
 

@@ -17,7 +17,7 @@ from transevolve.cli import parse
 from transevolve.core.errors import UserError
 from transevolve.data import DataOptions, load_data
 from transevolve.data.columns import choose_columns
-from transevolve.data.labels import canonical, in_order
+from transevolve.data.labels import canonical, sorted_names
 from transevolve.data.rows import read_rows
 from transevolve.data.splitting import stratified_cut, stratified_sample
 from transevolve.data.tables import open_table
@@ -184,7 +184,7 @@ def test_compression_is_seen_not_believed(tmp_path):
 def test_classes_have_one_name_and_an_order(name, values, names, tmp_path):
     rows = [{"text": f"row {i}", "label": values[i % 3]} for i in range(30)]
     found = read_rows(open_table(write(tmp_path / f"data.{name}", rows)), "text", "label")
-    assert in_order(found.labels) == names
+    assert sorted_names(found.labels) == names
 
 
 @given(st.integers(-(10**6), 10**6))
@@ -202,7 +202,7 @@ def test_a_number_has_the_class_of_its_value(value, name):
 
 @given(st.lists(st.integers(-1000, 1000), unique=True))
 def test_numeric_classes_are_sorted_by_value(numbers):
-    assert in_order(map(str, numbers)) == [str(number) for number in sorted(numbers)]
+    assert sorted_names(map(str, numbers)) == [str(number) for number in sorted(numbers)]
 
 
 @given(
@@ -347,7 +347,7 @@ def test_the_command_line_can_set_every_option():
         ({"path": "a", "max_length": 0}, "data.max_length must be at least 1"),
         ({"path": "a", "seed": -1}, "data.seed must be at least 0"),
         ({"path": "a", "tokenizer": "wordpeace"}, "did you mean 'wordpiece'"),
-        ({"path": "a", "vocab": "v.txt", "tokenizer": "byte"}, "data.vocab holds word pieces"),
+        ({"path": "a", "vocab": "v.txt", "tokenizer": "byte"}, "data.vocab contains word pieces"),
         ({"path": "a", "vocab": "v.txt", "vocab_size": 100}, "remove data.vocab_size"),
         ({"path": "a", "vocab_size": 100, "tokenizer": "byte"}, "has a fixed vocabulary"),
         ({"task": "imdb-char", "path": "a", "vocab": "v.txt"}, "cannot be used with data.tokenizer 'char'"),

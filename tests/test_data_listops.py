@@ -96,7 +96,7 @@ def test_expressions_are_different():
 
 def test_too_few_different_expressions_are_an_error(monkeypatch):
     monkeypatch.setattr(expressions_module, "PATIENCE", 20)
-    with pytest.raises(UserError, match="only 400 different ListOps expressions longer than 3 and shorter than 5"):
+    with pytest.raises(UserError, match="only 400 distinct ListOps expressions longer than 3 and shorter than 5"):
         generate(401, 3, 5, seed=7)
 
 

@@ -133,7 +133,7 @@ def test_conll_fields_comments_and_documents(tmp_path):
     [
         (write_conll, "a.conll", "lives", "line 5: 'lives' is not a word and its tag"),
         (write_tagged, "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "line 5: 2 'tokens' and 1 'tags'"),
-        (write_tagged, "a.jsonl", '{"tokens": "a b", "tags": ["O"]}', "line 5: 'tokens' holds a str, not a list"),
+        (write_tagged, "a.jsonl", '{"tokens": "a b", "tags": ["O"]}', "line 5: 'tokens' contains a str, not a list"),
         (write_tagged, "a.jsonl", '{"tokens": ["a", ""], "tags": ["O", "O"]}', "line 5: item 2 of 'tokens' is empty"),
     ],
 )

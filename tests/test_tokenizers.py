@@ -221,7 +221,7 @@ def test_a_short_text_gives_fewer_subwords(kind):
 
 
 def test_subwords_need_room_for_the_bytes():
-    with pytest.raises(UserError, match=r"data\.vocab_size 259 has no room for the 256 bytes; make it 260 or more"):
+    with pytest.raises(UserError, match=r"data\.vocab_size 259 has no room for the 256 bytes; set it to 260 or more"):
         train_subwords("bpe", TEXTS, 259, 64)
     assert len(train_subwords("bpe", TEXTS, 260, 64)) == 260
 

@@ -24,7 +24,7 @@ class Options:
 def run(options: Options) -> int:
     from ..core.tables import show
     from ..data.cache_folder import cache_folder
-    from ..data.cache_items import cache_items, clear, shown_size
+    from ..data.cache_items import cache_items, clear, format_size
 
     root = cache_folder(options.folder)
     found = cache_items(root)
@@ -35,9 +35,9 @@ def run(options: Options) -> int:
     chosen = [item for item in found if not options.names or item.name in options.names]
     if options.clear:
         freed = clear(root, chosen)
-        print(f"{shown_size(freed)} removed from {root}")
+        print(f"{format_size(freed)} removed from {root}")
         return 0
-    cells = [[item.name, item.what, shown_size(item.size), f"{item.written:%Y-%m-%d %H:%M}"] for item in chosen]
-    total = shown_size(sum(item.size for item in chosen))
+    cells = [[item.name, item.what, format_size(item.size), f"{item.written:%Y-%m-%d %H:%M}"] for item in chosen]
+    total = format_size(sum(item.size for item in chosen))
     show(f"{root}: {total}", ["name", "what", "size", "written"], cells)
     return 0

@@ -19,7 +19,7 @@ from ..data.options import changed
 from ..data.pair_tokenizers import is_paired
 from ..data.registry import TASKS, task_of
 from ..data.views import column_array
-from ..data.wide_rows import joined
+from ..data.wide_rows import join_pair
 from .bag_start import decided_for_texts, start_from_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
@@ -134,7 +134,7 @@ class EncoderKind(LabelledKind):
         self, session: Session, texts: Sequence[str | Sequence[str]], where: Where, **options: Any
     ) -> list[Prediction]:
         """A pair of texts is a sequence of two, or one text with a tab between them."""
-        single = [text if isinstance(text, str) else joined(text) for text in texts]
+        single = [text if isinstance(text, str) else join_pair(text) for text in texts]
         owners = None
         if session.recipe.data.long == "window":
             encoded, owners = encode_windows(session.tokenizer, single, session.max_length, where)

@@ -15,7 +15,7 @@ from ..core.errors import UserError
 from ..data import TextData
 from ..data.long_texts import labels_and_owners
 from ..data.options import SPLITS
-from ..data.stored import Chained, chosen
+from ..data.stored import Chained, select_rows
 
 MOST_CHARACTERS = 100_000_000
 MOST_WORDS = 200_000
@@ -78,7 +78,7 @@ def bag_of_words(
     classes = classes[kept]
     counter = CountVectorizer(max_features=MOST_WORDS, dtype=np.float32)  # pyright: ignore[reportArgumentType]
     try:
-        counts: Any = counter.fit_transform(chosen(texts, kept))
+        counts: Any = counter.fit_transform(select_rows(texts, kept))
     except ValueError:
         raise UserError("the bag of words found no word in the training rows; set training.yardstick=false") from None
     weighting = TfidfTransformer().fit(counts)
