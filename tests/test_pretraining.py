@@ -351,7 +351,7 @@ def test_another_system_pretrains_and_starts(texts, tmp_path):
         (["--model.size=base"], "model.hidden_size 512 does not fit model.start {masked}, which has 16"),
         (
             ["--model.system=performer"],
-            "is of the system transevolve, and model.system is performer",
+            "has the system transevolve, but model.system is performer",
         ),
         (
             ["--data.tokenizer=bpe"],

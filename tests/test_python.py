@@ -53,7 +53,7 @@ def test_a_run_trained_on_frames_is_scored_on_them_and_shows_it(run):
 def test_the_same_frames_resume_the_same_run(run, folder, frame, capsys):
     splits = {"train": frame[:60], "test": frame[60:]}
     again = transevolve.train(splits, folder / "run", cache=str(folder / "cache"), **SMALL)
-    assert "finished already" in capsys.readouterr().err
+    assert "already finished" in capsys.readouterr().err
     assert again.results == run.results
     with pytest.raises(UserError, match="holds another training"):
         transevolve.train(splits, folder / "run", cache=str(folder / "cache"), **{**SMALL, "epochs": 2})

@@ -60,7 +60,7 @@ def test_the_resolved_recipe_is_a_recipe(run, csv, tmp_path):
 def test_a_finished_run_is_not_trained_again(run, csv, capsys):
     before = weights(run), (run / "metrics.jsonl").read_bytes()
     assert train(*training_of(csv, run, "--training.epochs=4")) == 0
-    assert "finished already" in capsys.readouterr().err
+    assert "already finished" in capsys.readouterr().err
     assert (weights(run), (run / "metrics.jsonl").read_bytes()) == before
 
 
@@ -235,7 +235,7 @@ def test_a_memory_budget_finds_the_accumulation(tmp_path, capsys):
 def test_too_little_memory_is_reported(tmp_path, capsys):
     long = write_csv(tmp_path / "long.csv", rows=40, words=300)
     assert train(*training_of(long, tmp_path / "run", "--training.memory=100kB", "--training.batch_size=1")) == 2
-    assert "is too little: one row of" in capsys.readouterr().err
+    assert "is too small: one row of" in capsys.readouterr().err
 
 
 def test_learning_rates_are_the_papers(csv, tmp_path):

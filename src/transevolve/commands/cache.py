@@ -1,4 +1,4 @@
-"""`transevolve cache`: lists what is in the cache folder, with sizes, and clears it."""
+"""`transevolve cache`: lists the contents of the cache folder, or clears it."""
 
 from dataclasses import dataclass, field
 
@@ -8,10 +8,10 @@ from ..core.errors import UserError, nearest
 
 @dataclass(frozen=True)
 class Options:
-    """Prepared data and generated data. A training that uses them is not disturbed; the next one prepares them again.
+    """Prepared and generated data. Running trainings are not affected; later ones prepare the data again.
 
     Args:
-        names: What to list or clear, by the names that are listed; everything by default.
+        names: The names of items to list or clear; by default all items.
         clear: Remove instead of listing.
         folder: The cache folder; by default TRANSEVOLVE_CACHE, or transevolve in the user's cache folder.
     """
@@ -31,7 +31,9 @@ def run(options: Options) -> int:
     known = [item.name for item in found]
     for name in options.names:
         if name not in known:
-            raise UserError(f"there is no {name!r} in {root}{nearest(name, known)}; `transevolve cache` lists what is")
+            raise UserError(
+                f"there is no {name!r} in {root}{nearest(name, known)}; `transevolve cache` lists all items"
+            )
     chosen = [item for item in found if not options.names or item.name in options.names]
     if options.clear:
         freed = clear(root, chosen)
