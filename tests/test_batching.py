@@ -69,7 +69,7 @@ def rows() -> RowStore:
     return RowStore(Dataset.from_dict({"input_ids": [[5, 6], [7], [8, 9, 10]], "labels": [0, 1, 2]}))
 
 
-def test_a_filler_counts_for_nothing():
+def test_a_filler_does_not_contribute_to_the_loss():
     assert (rows()[~2]["input_ids"].tolist(), rows()[~2]["labels"]) == ([8, 9, 10], -100)
     pair = RowStore(Dataset.from_dict({"input_ids": [[5]], "labels": [[6, 2]]}))
     assert (pair[~0]["input_ids"].tolist(), pair[~0]["labels"]) == ([5], [-100, -100])

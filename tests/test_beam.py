@@ -212,7 +212,7 @@ def test_the_largest_are_topk(n):
     assert torch.equal(index, expected.indices)
 
 
-def test_nonsense_is_refused():
+def test_invalid_values_are_refused():
     with pytest.raises(ValueError, match="4 beams give 1 to 4 hypotheses"):
         BeamOptions(n_best=5)
     with pytest.raises(ValueError, match="room for one token"):

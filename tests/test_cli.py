@@ -282,7 +282,7 @@ def sample(*words: str) -> Sample:
     ],
     ids=str,
 )
-def test_words_become_options(words, expected):
+def test_arguments_become_options(words, expected):
     assert sample(*words) == expected
 
 
@@ -323,7 +323,7 @@ def test_flags_are_read_by_their_type(words, section, expected):
     assert loaded(*words)[section] == expected
 
 
-def test_completion_knows_every_command_and_option():
+def test_completion_covers_every_command_and_option():
     from transevolve.cli import COMPLETION, build_app
 
     script = build_app([COMPLETION]).generate_completion(shell="bash")
@@ -347,7 +347,7 @@ def test_completion_knows_every_command_and_option():
         ),
     ],
 )
-def test_the_auto_classes_know_the_models_after_an_import(lines):
+def test_import_registers_the_auto_classes(lines):
     check = "from transformers import AutoConfig; print(*(AutoConfig.for_model(n).model_type for n in NAMES))"
     script = f"{lines}\nNAMES = ['transevolve', 'transevolve-peer']\n{check}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)

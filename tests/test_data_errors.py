@@ -47,12 +47,12 @@ def test_an_empty_parquet_file(tmp_path):
     refused(tmp_path / "d.parquet", r"d\.parquet: the file contains no rows")
 
 
-def test_a_header_alone(tmp_path):
+def test_a_file_with_only_a_header(tmp_path):
     (tmp_path / "data.csv").write_text(HEAD)
     refused(tmp_path / "data.csv", "contains no rows")
 
 
-def test_an_unknown_kind_of_file(tmp_path):
+def test_an_unknown_file_type(tmp_path):
     (tmp_path / "data.xlsx").write_text("x")
     refused(tmp_path / "data.xlsx", r"data\.xlsx: unknown file type; use \.csv, \.tsv, \.jsonl or \.parquet")
 
@@ -252,7 +252,7 @@ def test_a_class_with_too_few_rows_to_stratify(tmp_path):
     assert len(load(path, validation=str(write(tmp_path / "dev.csv", reviews(4)))).train) == 10
 
 
-def test_a_label_column_that_holds_no_classes(tmp_path):
+def test_a_label_column_without_classes(tmp_path):
     rows = [{"text": "x", "label": f"id-{i}"} for i in range(30)]
     refused(write(tmp_path / "data.csv", rows), r"class 'id-0' \(and 29 more classes of 30\)")
 

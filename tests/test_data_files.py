@@ -223,7 +223,7 @@ def test_the_cut_is_stratified_and_complete(counts, share, seed):
 
 
 @given(counts=st.lists(st.integers(1, 60), min_size=1, max_size=5), data=st.data())
-def test_a_sample_has_the_size_that_was_asked_for(counts, data):
+def test_a_sample_has_the_requested_size(counts, data):
     classes = np.repeat(np.arange(len(counts)), counts)
     wanted = data.draw(st.integers(0, len(classes)))
     sample = stratified_sample(classes, wanted, seed=0)
@@ -239,7 +239,7 @@ def test_the_cut_follows_the_seed(tmp_path):
 
 
 @pytest.mark.parametrize(("share", "cut", "percent"), [(None, 4, "10 %, at most 10,000"), (0.25, 10, "25 %")])
-def test_the_report_says_where_validation_came_from(share, cut, percent, tmp_path):
+def test_the_report_names_the_origin_of_validation(share, cut, percent, tmp_path):
     data = load(write(tmp_path / "data.csv", reviews(40)), validation=share)
     assert len(data.validation) == cut
     assert data.report.splits["validation"].origin == f"cut from train (seed 0, stratified, {percent})"
@@ -343,7 +343,7 @@ def test_the_command_line_can_set_every_option():
         ({"path": "a", "min_length": 5}, "data.min_length has no meaning for the task 'files'"),
         ({"task": "imdb", "path": "a", "source": "x.en"}, "data.source has no meaning"),
         ({"path": "a", "hub_config": "b"}, "data.hub_config is set without data.hub"),
-        ({"path": "a", "validation": 1.5}, "data.validation must be a file, or a share"),
+        ({"path": "a", "validation": 1.5}, "data.validation must be a file, or a fraction"),
         ({"path": "a", "max_length": 0}, "data.max_length must be at least 1"),
         ({"path": "a", "seed": -1}, "data.seed must be at least 0"),
         ({"path": "a", "tokenizer": "wordpeace"}, "did you mean 'wordpiece'"),
@@ -354,6 +354,6 @@ def test_the_command_line_can_set_every_option():
         ({"task": "listops", "brackets": "lose"}, "data.brackets must be keep or drop"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(changes, message):
+def test_an_invalid_option_is_refused(changes, message):
     with pytest.raises(UserError, match=message):
         load_data(DataOptions(**changes))

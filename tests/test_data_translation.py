@@ -184,7 +184,7 @@ def test_a_dataset_of_the_hub(nested, monkeypatch):
     )
 
 
-def test_training_skips_what_is_too_long_or_empty_and_says_so(tmp_path):
+def test_training_skips_and_reports_long_and_empty_pairs(tmp_path):
     source = [*ENGLISH, "", "  ", "text", "long " * 50, "short"]
     target = [*GERMAN, "text", "text", "", "short", "long " * 50]
     data = load(**files(tmp_path, source, target), validation=0, max_length=40, vocab_size=400)
@@ -288,7 +288,7 @@ def test_the_tokenizer_of_a_classifier_is_refused(tmp_path):
 
 def test_files_of_different_lengths(tmp_path):
     given = files(tmp_path, ENGLISH, GERMAN[:-2])
-    refused(r"train\.en has 40 lines and .*train\.de has 38: line by line", **given)
+    refused(r"train\.en has 40 lines and .*train\.de has 38: each line must be", **given)
 
 
 @pytest.mark.parametrize(

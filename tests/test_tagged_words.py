@@ -96,7 +96,7 @@ def test_the_first_token_of_a_word_is_tagged(kind):
             assert written.replace(" ", "") in (word, word.lower(), "naive"), (kind, word)
 
 
-def test_tags_reach_the_model_beside_their_tokens(tmp_path):
+def test_tags_are_aligned_with_their_tokens(tmp_path):
     data = load_data(DataOptions(path=str(write_conll(tmp_path / "a.conll", rows=10)), validation=0.2))
     assert data.labels == ["O", "B-LOC", "B-PER", "I-PER"]
     assert data.train is not None

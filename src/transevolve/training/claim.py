@@ -41,7 +41,7 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
     changed = differences(before, recipe, {*RECOGNISED, *(record.filled if record else dotted(recipe))})
     if changed:
         raise UserError(
-            f"{folder} holds another training ({changed[0]}): choose another --output, or remove the folder"
+            f"{folder} contains another training ({changed[0]}): choose another --output, or remove the folder"
         )
     if (folder / RESULTS).exists():
         require_unchanged(folder, recipe)
