@@ -79,7 +79,7 @@ def _padded_by(case: Case, extra: int) -> tuple[Case, int]:
 @every_precision
 @every_kind
 @every_backend
-def test_padding_changes_nothing(backend, kind, precision):
+def test_padding_does_not_change_the_output(backend, kind, precision):
     dtype, low, tolerance = PRECISIONS[precision]
     case = make_case(kind, dtype=dtype)
     more, keys = _padded_by(case, 4)
@@ -280,7 +280,7 @@ def test_gradcheck(backend):
 
 
 @every_backend
-def test_gain_and_offset_may_come_after_the_product(backend):
+def test_gain_and_offset_can_be_applied_after_the_product(backend):
     case = make_case("cross", dtype=torch.float64)
     case.padding[1] = True
     affine = AffineAfterAttention(32).double()

@@ -245,7 +245,7 @@ def test_linear_error_falls_with_features(kind):
 
 
 @pytest.mark.parametrize("feature_map", ["positive", "elu"])
-def test_linear_in_chunks_is_what_it_says(feature_map, monkeypatch):
+def test_chunked_linear_attention_equals_its_kernel(feature_map, monkeypatch):
     """Chunked causal attention is exactly the lower triangle of its own kernel, whatever the chunk."""
     from transevolve.evolution.backends import linear
 

@@ -8,7 +8,7 @@ from datasets import Dataset, concatenate_datasets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transevolve.data.batching import Batches, BatchLoader, Collator, RowStore, grained
+from transevolve.data.batching import Batches, BatchLoader, Collator, RowStore, rounded_lengths
 
 LENGTHS = st.lists(st.integers(1, 700), min_size=1, max_size=120)
 CUTS = st.one_of(st.integers(1, 20).map(lambda n: {"rows": n}), st.integers(1, 3000).map(lambda n: {"tokens": n}))
@@ -61,7 +61,7 @@ def test_epochs_and_seeds_differ():
 
 @given(st.integers(1, 100_000))
 def test_a_grain_is_at_most_an_eighth(length):
-    rounded = int(grained(np.array([length]))[0])
+    rounded = int(rounded_lengths(np.array([length]))[0])
     assert length <= rounded <= max(length * 1.125, length + 1)
 
 
@@ -69,7 +69,7 @@ def rows() -> RowStore:
     return RowStore(Dataset.from_dict({"input_ids": [[5, 6], [7], [8, 9, 10]], "labels": [0, 1, 2]}))
 
 
-def test_a_filler_counts_for_nothing():
+def test_a_filler_does_not_contribute_to_the_loss():
     assert (rows()[~2]["input_ids"].tolist(), rows()[~2]["labels"]) == ([8, 9, 10], -100)
     pair = RowStore(Dataset.from_dict({"input_ids": [[5]], "labels": [[6, 2]]}))
     assert (pair[~0]["input_ids"].tolist(), pair[~0]["labels"]) == ([5], [-100, -100])

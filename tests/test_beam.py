@@ -212,7 +212,7 @@ def test_the_largest_are_topk(n):
     assert torch.equal(index, expected.indices)
 
 
-def test_nonsense_is_refused():
+def test_invalid_values_are_refused():
     with pytest.raises(ValueError, match="n_best must be between 1 and beams=4"):
         BeamOptions(n_best=5)
     with pytest.raises(ValueError, match="extra_length and max_new_tokens must be at least 1"):

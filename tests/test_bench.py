@@ -138,7 +138,7 @@ def test_decoding_writes_a_table_and_a_plot_and_resumes(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"settings": {}, "rows": [{"system": 1}]}'])
-def test_a_file_that_is_no_benchmark_is_kept(content, tmp_path, capsys):
+def test_a_file_that_is_not_a_benchmark_is_kept(content, tmp_path, capsys):
     (tmp_path / "decode.json").write_text(content)
     assert main([*DECODE, "--output", str(tmp_path)]) == 2
     complaint = capsys.readouterr().err
@@ -230,7 +230,7 @@ def test_ratios_are_of_medians_with_the_spread_of_rounds():
     assert (ratio.low, ratio.high) == (2.0, 2.5)
 
 
-def test_ratios_are_of_tokens_whatever_the_batches():
+def test_ratios_are_per_token_for_any_batch_size():
     assert speed_ratio(row("a", [1.0], batch=6), row("transformer", [1.0], batch=2)).middle == 3.0
     heavy, light = row("a", [], batch=2, peak_bytes=800), row("transformer", [], batch=1, peak_bytes=100)
     assert memory_ratio(heavy, light) == 4.0

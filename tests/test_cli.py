@@ -167,7 +167,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, complaint, capsys):
         ("model.system", "marian", "model.system 'marian' has no model 'ForSequenceClassification'"),
         ("model.attention", "ones", "unknown attention 'ones'; did you mean 'once'?"),
         ("model.hidden_size", "33", "hidden_size=33 does not split"),
-        ("model.settings", "{rank: 3}", "model.settings are of other systems"),
+        ("model.settings", "{rank: 3}", "model.settings is for other systems"),
         ("training.schedule", "linaer", "did you mean 'linear'?"),
         ("training.memory", "much", "training.memory"),
     ],
@@ -205,12 +205,12 @@ def test_beams_must_fit_the_vocabulary(flag, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["train", "--data.source=a", "--data.target=b", f"--training.{flag}=151", "--output=out"]
     assert main([*words, "--data.vocab_size=300"]) == 2
-    assert "151 beams need a vocabulary of twice as many tokens, which has 300" in capsys.readouterr().err
+    assert "151 beams need a vocabulary of at least 302 tokens, but it has 300" in capsys.readouterr().err
     for side in "ab":
         (tmp_path / side).write_text("one two three\n" * 40)
     assert main([*words, "--data.vocab_size=5000"]) == 2
     shown = capsys.readouterr().err
-    assert "151 beams need a vocabulary of twice as many tokens, which has" in shown
+    assert "151 beams need a vocabulary of at least 302 tokens, but it has" in shown
     assert "validation at step" not in shown
     assert main(["train", "--data.path=nowhere.csv", "--data.vocab_size=8", "--output=out"]) == 2
     assert "nowhere.csv" in capsys.readouterr().err, "a classifier has no beams"
@@ -282,7 +282,7 @@ def sample(*words: str) -> Sample:
     ],
     ids=str,
 )
-def test_words_become_options(words, expected):
+def test_arguments_become_options(words, expected):
     assert sample(*words) == expected
 
 
@@ -323,7 +323,7 @@ def test_flags_are_read_by_their_type(words, section, expected):
     assert loaded(*words)[section] == expected
 
 
-def test_completion_knows_every_command_and_option():
+def test_completion_covers_every_command_and_option():
     from transevolve.cli import COMPLETION, build_app
 
     script = build_app([COMPLETION]).generate_completion(shell="bash")
@@ -347,7 +347,7 @@ def test_completion_knows_every_command_and_option():
         ),
     ],
 )
-def test_the_auto_classes_know_the_models_after_an_import(lines):
+def test_import_registers_the_auto_classes(lines):
     check = "from transformers import AutoConfig; print(*(AutoConfig.for_model(n).model_type for n in NAMES))"
     script = f"{lines}\nNAMES = ['transevolve', 'transevolve-peer']\n{check}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)

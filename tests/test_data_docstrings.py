@@ -58,7 +58,7 @@ def test_no_sentence_occurs_twice_or_names_its_library(rows):
         assert not any(name in sentence.lower() for name in LIBRARIES[library])
 
 
-def test_the_same_sentences_come_from_the_cache(cache, rows, monkeypatch):
+def test_sentences_are_cached(cache, rows, monkeypatch):
     monkeypatch.delattr(docstrings, "generate")
     data = load_data(DataOptions(task="docstrings", cache=str(cache), vocab_size=500, train_rows=200))
     assert data.labels == sorted(LIBRARIES)

@@ -44,17 +44,17 @@ def test_an_empty_parquet_file(tmp_path):
     pq.write_table(
         pa.table({"text": pa.array([], pa.string()), "label": pa.array([], pa.string())}), tmp_path / "d.parquet"
     )
-    refused(tmp_path / "d.parquet", r"d\.parquet: the file holds no rows")
+    refused(tmp_path / "d.parquet", r"d\.parquet: the file contains no rows")
 
 
-def test_a_header_alone(tmp_path):
+def test_a_file_with_only_a_header(tmp_path):
     (tmp_path / "data.csv").write_text(HEAD)
-    refused(tmp_path / "data.csv", "holds no rows")
+    refused(tmp_path / "data.csv", "contains no rows")
 
 
-def test_an_unknown_kind_of_file(tmp_path):
+def test_an_unknown_file_type(tmp_path):
     (tmp_path / "data.xlsx").write_text("x")
-    refused(tmp_path / "data.xlsx", r"data\.xlsx: unknown kind of file; give \.csv, \.tsv, \.jsonl or \.parquet")
+    refused(tmp_path / "data.xlsx", r"data\.xlsx: unknown file type; use \.csv, \.tsv, \.jsonl or \.parquet")
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -75,12 +75,12 @@ def test_a_column_that_cannot_be_recognised(missing, tmp_path):
 
 def test_two_columns_of_the_same_kind(tmp_path):
     rows = [{"a": f"x{i}", "b": f"y{i}"} for i in range(9)]
-    refused(write(tmp_path / "data.csv", rows), "which of 'a', 'b' holds the texts")
+    refused(write(tmp_path / "data.csv", rows), "which of 'a', 'b' contains the texts")
 
 
 def test_two_columns_that_both_look_like_texts(tmp_path):
     rows = [{"title": "t", "description": "d", "label": i % 2} for i in range(9)]
-    refused(write(tmp_path / "data.csv", rows), "which column holds the texts.*'title', 'description', 'label'")
+    refused(write(tmp_path / "data.csv", rows), "which column contains the texts.*'title', 'description', 'label'")
 
 
 def test_two_columns_of_one_name(tmp_path):
@@ -166,24 +166,24 @@ def test_a_device_is_refused_at_once(tmp_path):
 
 def test_half_a_surrogate_pair(tmp_path):
     (tmp_path / "data.jsonl").write_text('{"text": "a", "label": 1}\n{"text": "b\\ud83d", "label": 0}\n')
-    refused(tmp_path / "data.jsonl", r"line 2: 'text' holds '\\ud83d', half of a surrogate pair")
+    refused(tmp_path / "data.jsonl", r"line 2: 'text' contains '\\ud83d', an unpaired surrogate")
 
 
 def test_half_a_surrogate_pair_in_a_label(tmp_path):
     (tmp_path / "data.jsonl").write_text('{"text": "a", "label": "x"}\n{"text": "b", "label": "\\ud800"}\n' * 9)
-    refused(tmp_path / "data.jsonl", r"line 2: the label 'label' holds '\\ud800', half of a surrogate pair")
+    refused(tmp_path / "data.jsonl", r"line 2: the label 'label' contains '\\ud800', an unpaired surrogate")
 
 
 def test_half_a_surrogate_pair_in_a_column_name(tmp_path):
     (tmp_path / "data.jsonl").write_text('{"text": "a", "\\ud800": "x"}\n' * 9)
-    refused(tmp_path / "data.jsonl", r"data\.jsonl: the column '\\ud800' holds '\\ud800', half of a surrogate pair")
+    refused(tmp_path / "data.jsonl", r"data\.jsonl: the column '\\ud800' contains '\\ud800', an unpaired surrogate")
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("one,two,three\n", "line 8: 3 fields where the header has 2"),
-        ("one\n", "line 8: 1 fields where the header has 2"),
+        ("one,two,three\n", "line 8: 3 fields, but the header has 2"),
+        ("one\n", "line 8: 1 fields, but the header has 2"),
         ('"one" two,1\n', "line 8: malformed row"),
         ('"never closed,1\nx,0\n', "line 8: malformed row"),
     ],
@@ -200,7 +200,7 @@ def test_line_numbers_count_lines_within_quotes(tmp_path):
 
 def test_a_malformed_tsv_row(tmp_path):
     (tmp_path / "data.tsv").write_text("text\tlabel\nyes\t1\nno\n")
-    refused(tmp_path / "data.tsv", "line 3: 1 fields where the header has 2")
+    refused(tmp_path / "data.tsv", "line 3: 1 fields, but the header has 2")
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_a_malformed_tsv_row(tmp_path):
         ('{"text": "x", "label": ' + "[" * 100_000, r"line 3: malformed json \(brackets are nested too deeply\)"),
         ('{"text": "x", "label": ' + "7" * 4400 + "}", r"line 3: malformed json \(a number has 4,400 digits"),
         ('{"text": "x"}', "line 3: there is no 'label', only 'text'"),
-        ('{"text": 5, "label": 1}', "line 3: 'text' holds a int, not a text"),
-        ('{"text": "x", "label": [1]}', "line 3: 'label' holds a list, not a class"),
+        ('{"text": 5, "label": 1}', "line 3: 'text' contains a int, not a text"),
+        ('{"text": "x", "label": [1]}', "line 3: 'label' contains a list, not a class"),
     ],
 )
 def test_a_malformed_json_row(row, message, tmp_path):
@@ -252,7 +252,7 @@ def test_a_class_with_too_few_rows_to_stratify(tmp_path):
     assert len(load(path, validation=str(write(tmp_path / "dev.csv", reviews(4)))).train) == 10
 
 
-def test_a_label_column_that_holds_no_classes(tmp_path):
+def test_a_label_column_without_classes(tmp_path):
     rows = [{"text": "x", "label": f"id-{i}"} for i in range(30)]
     refused(write(tmp_path / "data.csv", rows), r"class 'id-0' \(and 29 more classes of 30\)")
 

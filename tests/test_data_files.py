@@ -17,7 +17,7 @@ from transevolve.cli import parse
 from transevolve.core.errors import UserError
 from transevolve.data import DataOptions, load_data
 from transevolve.data.columns import choose_columns
-from transevolve.data.labels import canonical, in_order
+from transevolve.data.labels import canonical, sorted_names
 from transevolve.data.rows import read_rows
 from transevolve.data.splitting import stratified_cut, stratified_sample
 from transevolve.data.tables import open_table
@@ -184,7 +184,7 @@ def test_compression_is_seen_not_believed(tmp_path):
 def test_classes_have_one_name_and_an_order(name, values, names, tmp_path):
     rows = [{"text": f"row {i}", "label": values[i % 3]} for i in range(30)]
     found = read_rows(open_table(write(tmp_path / f"data.{name}", rows)), "text", "label")
-    assert in_order(found.labels) == names
+    assert sorted_names(found.labels) == names
 
 
 @given(st.integers(-(10**6), 10**6))
@@ -202,7 +202,7 @@ def test_a_number_has_the_class_of_its_value(value, name):
 
 @given(st.lists(st.integers(-1000, 1000), unique=True))
 def test_numeric_classes_are_sorted_by_value(numbers):
-    assert in_order(map(str, numbers)) == [str(number) for number in sorted(numbers)]
+    assert sorted_names(map(str, numbers)) == [str(number) for number in sorted(numbers)]
 
 
 @given(
@@ -223,7 +223,7 @@ def test_the_cut_is_stratified_and_complete(counts, share, seed):
 
 
 @given(counts=st.lists(st.integers(1, 60), min_size=1, max_size=5), data=st.data())
-def test_a_sample_has_the_size_that_was_asked_for(counts, data):
+def test_a_sample_has_the_requested_size(counts, data):
     classes = np.repeat(np.arange(len(counts)), counts)
     wanted = data.draw(st.integers(0, len(classes)))
     sample = stratified_sample(classes, wanted, seed=0)
@@ -239,7 +239,7 @@ def test_the_cut_follows_the_seed(tmp_path):
 
 
 @pytest.mark.parametrize(("share", "cut", "percent"), [(None, 4, "10 %, at most 10,000"), (0.25, 10, "25 %")])
-def test_the_report_says_where_validation_came_from(share, cut, percent, tmp_path):
+def test_the_report_names_the_origin_of_validation(share, cut, percent, tmp_path):
     data = load(write(tmp_path / "data.csv", reviews(40)), validation=share)
     assert len(data.validation) == cut
     assert data.report.splits["validation"].origin == f"cut from train (seed 0, stratified, {percent})"
@@ -343,17 +343,17 @@ def test_the_command_line_can_set_every_option():
         ({"path": "a", "min_length": 5}, "data.min_length has no meaning for the task 'files'"),
         ({"task": "imdb", "path": "a", "source": "x.en"}, "data.source has no meaning"),
         ({"path": "a", "hub_config": "b"}, "data.hub_config is set without data.hub"),
-        ({"path": "a", "validation": 1.5}, "data.validation must be a file, or a share"),
+        ({"path": "a", "validation": 1.5}, "data.validation must be a file, or a fraction"),
         ({"path": "a", "max_length": 0}, "data.max_length must be at least 1"),
         ({"path": "a", "seed": -1}, "data.seed must be at least 0"),
         ({"path": "a", "tokenizer": "wordpeace"}, "did you mean 'wordpiece'"),
-        ({"path": "a", "vocab": "v.txt", "tokenizer": "byte"}, "data.vocab holds word pieces"),
+        ({"path": "a", "vocab": "v.txt", "tokenizer": "byte"}, "data.vocab contains word pieces"),
         ({"path": "a", "vocab": "v.txt", "vocab_size": 100}, "remove data.vocab_size"),
         ({"path": "a", "vocab_size": 100, "tokenizer": "byte"}, "has a fixed vocabulary"),
         ({"task": "imdb-char", "path": "a", "vocab": "v.txt"}, "cannot be used with data.tokenizer 'char'"),
         ({"task": "listops", "brackets": "lose"}, "data.brackets must be keep or drop"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(changes, message):
+def test_an_invalid_option_is_refused(changes, message):
     with pytest.raises(UserError, match=message):
         load_data(DataOptions(**changes))

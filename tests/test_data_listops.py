@@ -96,7 +96,7 @@ def test_expressions_are_different():
 
 def test_too_few_different_expressions_are_an_error(monkeypatch):
     monkeypatch.setattr(expressions_module, "PATIENCE", 20)
-    with pytest.raises(UserError, match="only 400 different ListOps expressions longer than 3 and shorter than 5"):
+    with pytest.raises(UserError, match="only 400 distinct ListOps expressions longer than 3 and shorter than 5"):
         generate(401, 3, 5, seed=7)
 
 
@@ -154,7 +154,7 @@ def test_every_setting_has_its_own_cache(change, tmp_path):
     assert len(generated(tmp_path)) == 2
 
 
-def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_no_files(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
@@ -177,7 +177,7 @@ def test_impossible_lengths_are_an_error(tmp_path):
         load_data(options(tmp_path, min_length=40, max_length=41))
 
 
-def test_one_split_alone(tmp_path):
+def test_a_single_split(tmp_path):
     saved = load_data(options(tmp_path))
     data = load_data(options(tmp_path), tokenizer=saved.tokenizer, labels=saved.labels, splits=["test"])
     assert data.train is data.validation is None

@@ -48,7 +48,7 @@ def test_the_column_can_be_named(tmp_path):
 
 def test_a_table_without_a_text_column(tmp_path):
     path = write(tmp_path / "data.csv", [{"a": "1", "b": "2"}])
-    with pytest.raises(UserError, match="which column holds the texts"):
+    with pytest.raises(UserError, match="which column contains the texts"):
         list(iter_texts(path))
 
 

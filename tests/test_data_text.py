@@ -107,7 +107,7 @@ def test_a_hub_out_of_reach(monkeypatch):
         load_data(DataOptions(hub="some/where"))
 
 
-def test_every_task_says_what_it_is():
+def test_every_task_has_a_summary():
     assert {"files", "translation", "listops", "agnews", "imdb", "imdb-char"} <= set(TASKS)
     assert all(task.summary for task in TASKS.values())
 

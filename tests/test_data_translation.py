@@ -184,7 +184,7 @@ def test_a_dataset_of_the_hub(nested, monkeypatch):
     )
 
 
-def test_training_skips_what_is_too_long_or_empty_and_says_so(tmp_path):
+def test_training_skips_and_reports_long_and_empty_pairs(tmp_path):
     source = [*ENGLISH, "", "  ", "text", "long " * 50, "short"]
     target = [*GERMAN, "text", "text", "", "short", "long " * 50]
     data = load(**files(tmp_path, source, target), validation=0, max_length=40, vocab_size=400)
@@ -288,13 +288,13 @@ def test_the_tokenizer_of_a_classifier_is_refused(tmp_path):
 
 def test_files_of_different_lengths(tmp_path):
     given = files(tmp_path, ENGLISH, GERMAN[:-2])
-    refused(r"train\.en has 40 lines and .*train\.de has 38: line by line", **given)
+    refused(r"train\.en has 40 lines and .*train\.de has 38: each line must be", **given)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", r"train\.de: there is nothing in it; put one sentence in each line"),
+        (b"", r"train\.de: the file is empty; put one sentence in each line"),
         (b"\n" * 40, r"train\.de: all 40 lines are empty"),
         (b"gut\n" * 6 + b"schlecht \xfc\n", r"train\.de, line 7: byte 0xfc at position 10 is not UTF-8"),
     ],
@@ -311,7 +311,7 @@ def test_no_line_with_text_on_both_sides(tmp_path):
 
 
 def test_every_line_too_long(tmp_path):
-    refused("every pair has a side of more than 3 tokens; raise data.max_length", **files(tmp_path), max_length=3)
+    refused("every pair has a side of more than 3 tokens; increase data.max_length", **files(tmp_path), max_length=3)
 
 
 def test_one_pair_cannot_be_cut(tmp_path):
@@ -328,7 +328,8 @@ def test_a_missing_file(tmp_path):
 def test_a_table_is_not_a_file_of_lines(tmp_path):
     (tmp_path / "train.csv").write_text("en,de\na,b\n")
     refused(
-        r"train\.csv: a table, where plain lines are needed", **files(tmp_path) | {"source": f"{tmp_path}/train.csv"}
+        r"train\.csv: a table, but translation needs a text file",
+        **files(tmp_path) | {"source": f"{tmp_path}/train.csv"},
     )
     refused(r"train\.csv: not a folder; give two files with data\.source", path=str(tmp_path / "train.csv"), **EN_DE)
 
@@ -387,7 +388,7 @@ def test_options_that_do_not_fit_together(changes, message):
 
 
 def test_validation_is_two_files_or_a_share(tmp_path):
-    refused("data.validation names one file, and translation needs two", **files(tmp_path), validation="dev.en")
+    refused("data.validation names one file, but translation needs two", **files(tmp_path), validation="dev.en")
     two = files(tmp_path, ENGLISH, GERMAN, "validation")
     refused("data.validation and data.validation_source are both set", **files(tmp_path), **two, validation=0.1)
 

@@ -97,7 +97,7 @@ def test_a_padded_batch_translates_as_its_sentences(variant, how):
 
 @every_backend
 @torch.no_grad()
-def test_beams_are_rows_of_the_decoder_alone(backend):
+def test_only_the_decoder_has_rows_per_beam(backend):
     """Several rows to a source give what repeating the source gives, with a cache and without."""
     model, batch, ids = tiny(backend=backend), source(), targets(rows=6)
     repeated = {k: v.repeat_interleave(2, 0) for k, v in batch.items()}
@@ -286,7 +286,7 @@ def test_other_caches_are_refused():
 
 
 @torch.no_grad()
-def test_one_beam_moves_nothing():
+def test_one_beam_does_not_reorder_the_cache():
     """Greedy search reorders at every token too: each row continues itself, and its past stays where it is."""
     model, batch = tiny(), source()
     cache = model.new_cache(20)

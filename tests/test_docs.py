@@ -51,7 +51,7 @@ def registries():
 
 @pytest.mark.usefixtures("unchecked", "registries")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_says_can_be_done(page, trained, tmp_path, monkeypatch):
+def test_commands_in_the_docs_work(page, trained, tmp_path, monkeypatch):
     folder = tmp_path / "user"
     shutil.copytree(trained, folder)
     monkeypatch.chdir(folder)

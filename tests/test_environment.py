@@ -33,7 +33,7 @@ def test_threads_sleep_and_memory_is_kept():
     assert found == waiting | {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1099511627776"}
 
 
-def test_a_setting_of_the_user_stands():
+def test_a_setting_of_the_user_is_kept():
     assert environment(OMP_WAIT_POLICY="ACTIVE")["OMP_WAIT_POLICY"] == "ACTIVE"
     assert "OMP_WAIT_POLICY" not in environment(GOMP_SPINCOUNT="100")
     assert set(environment(MALLOC_ARENA_MAX="2")) == {"MALLOC_ARENA_MAX", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}

@@ -88,7 +88,7 @@ def test_page_is_whole_and_safe(page):
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_page_holds_what_the_model_computes(run, page):
+def test_page_contains_the_outputs_of_the_model(run, page):
     data, seen = page_data(page.read_text(encoding="utf-8")), Observer(run).observe(TEXT)
     n = len(data["tokens"])
     assert data["tokens"] == seen.tokens
@@ -101,7 +101,7 @@ def test_page_holds_what_the_model_computes(run, page):
 
 
 @pytest.mark.parametrize("settings", [{}, {"attention": "once"}, {"attention": "linear"}, {"num_blocks": 2}])
-def test_the_last_depth_says_what_predict_says(settings, run, tmp_path):
+def test_the_last_depth_equals_predict(settings, run, tmp_path):
     folder = another(tmp_path / "run", run, **settings)
     (prediction,) = load_run(folder).predict([TEXT])
     seen = Observer(folder).observe(TEXT)
@@ -146,7 +146,7 @@ def test_long_texts_are_shown_in_part(run, tmp_path):
 def test_tokens_that_training_never_saw_are_named(run, tmp_path):
     assert main(["explain", str(run), "the film w was w new", "--output", str(tmp_path / "page.html")]) == 0
     content = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Not in any training text, so that the model leaves it out: “w”." in content
+    assert "Not in any training text, so the model ignores it: “w”." in content
 
 
 def test_error_measures_distance_from_recomputed_attention(run, tmp_path, capsys):
@@ -220,7 +220,7 @@ def test_other_systems_are_refused(run, tmp_path, capsys):
     folder = as_run(tmp_path / "run", PeerForSequenceClassification(config), run)
     capsys.readouterr()
     assert main(["explain", str(folder), "a text"]) == 2
-    assert "holds a transformer: explain shows how TransEvolve classifiers evolve" in capsys.readouterr().err
+    assert "contains a transformer: explain supports only TransEvolve classifiers" in capsys.readouterr().err
 
 
 @pytest.mark.slow

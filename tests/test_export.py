@@ -111,7 +111,7 @@ def test_hugging_face_folder(run, tmp_path):
     assert [row["score"] for row in found] == pytest.approx([p.probability for p in expected], abs=1e-5)
 
 
-def test_the_card_holds_the_facts_of_the_run(run, tmp_path):
+def test_the_card_contains_the_facts_of_the_run(run, tmp_path):
     assert main(["export", str(run), "--format", "hf", "--output", str(tmp_path / "my-model")]) == 0
     card = ModelCard.load(tmp_path / "my-model" / "README.md")
     result = json.loads((run / "results.json").read_text())
@@ -185,7 +185,7 @@ def test_export_keeps_the_features_drawn_in_training(run, tmp_path):
     require_same(load_logits(folder), load_program(folder / "torch-export" / "model.pt2"))
 
 
-def test_a_run_without_results_has_a_card_that_says_so(run, tmp_path):
+def test_the_card_of_a_run_without_results(run, tmp_path):
     folder = another(tmp_path / "run", run)
     assert main(["export", str(folder), "--format", "hf"]) == 0
     assert "No results were recorded" in (folder / "hf" / "README.md").read_text()

@@ -58,7 +58,7 @@ def test_a_link_is_replaced_and_never_followed(tmp_path, write):
     assert not list(folder.glob(".transevolve-*"))
 
 
-def test_a_write_that_fails_changes_nothing(tmp_path):
+def test_a_failed_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
     with pytest.raises(ZeroDivisionError), atomic_file(path) as file:

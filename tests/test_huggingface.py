@@ -54,7 +54,7 @@ def test_weights_of_a_named_variant_are_loaded(head, tmp_path):
     assert TransEvolveConfig.variant("fullFF-2").num_blocks == 2
 
 
-def test_a_config_file_that_holds_a_weights_variant_loads(tmp_path):
+def test_a_config_file_with_a_weights_variant_loads(tmp_path):
     TransEvolveConfig(**TINY).save_pretrained(tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "variant": "ema"}))
@@ -270,7 +270,7 @@ def test_assisted_decoding_of_a_language_model(assistant):
     assert torch.equal(model.generate(ids, **how, **helper), model.generate(ids, **how))
 
 
-def test_padding_on_the_left_changes_nothing():
+def test_left_padding_does_not_change_the_output():
     model, ids = tiny("ForCausalLM"), inputs(rows=1)["input_ids"]
     padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), ids], 1)
     mask = (padded != 0).long()

@@ -107,7 +107,7 @@ def test_weights_are_stored_in_a_byte_and_read_as_written(feedforward, share):
     assert (first - expected).abs().max() < 0.1 * expected.abs().max()
 
 
-def test_an_int8_folder_is_no_folder_for_transformers(folders):
+def test_transformers_cannot_load_an_int8_folder(folders):
     with pytest.raises(OSError, match="safetensors"):
         AutoModelForSequenceClassification.from_pretrained(folders["classifier"])
 

@@ -87,6 +87,6 @@ def test_they_are_listed_and_cleared(files, capsys):
     assert main(["cache"]) == 0
     listed = " ".join(capsys.readouterr().out.split())
     assert "tokens of texts" in listed
-    assert "classifiers start" in listed
+    assert "initial word vectors" in listed
     assert main(["cache", "--clear"]) == 0
     assert not kept(files)

@@ -104,7 +104,7 @@ def test_regression_exports_in_the_labels_scale(run, tmp_path):
 @pytest.mark.parametrize(
     ("label", "reported"), [("cheap", "line 4: the label 'cheap' is not a number"), ("inf", "'inf'")]
 )
-def test_a_label_that_is_no_number_is_named(label, reported, tmp_path, capsys):
+def test_a_label_that_is_not_a_number_is_named(label, reported, tmp_path, capsys):
     path = write_numbers(tmp_path / "prices.csv", rows=20)
     lines = path.read_text().splitlines()
     lines[3] = f"fine fine,{label}"

@@ -41,7 +41,7 @@ def test_what_was_decided_is_recorded(run):
 
 def test_the_same_command_finds_its_run_and_another_setting_is_refused(run, csv, capsys):
     assert train("--data.path", csv, "--output", run, *QUICK) == 0
-    assert "finished already" in capsys.readouterr().err
+    assert "already finished" in capsys.readouterr().err
     assert train("--data.path", csv, "--output", run, *QUICK, "--training.epochs=7") == 2
     assert "training.epochs was 5.0, is 7.0" in capsys.readouterr().err
 

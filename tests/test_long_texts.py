@@ -56,7 +56,7 @@ def test_what_is_cut_is_stated(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "char", "byte"])
-def test_windows_hold_every_token_once(kind):
+def test_windows_contain_every_token_once(kind):
     texts = ["the film was great " * 9, "short", ""] if kind != "bpe" else ["the film was great " * 9, "short"]
     tokenizer, _ = build_tokenizer(kind, texts, 12, vocab_size=300 if kind == "bpe" else None)
     special = set(tokenizer.all_special_ids)

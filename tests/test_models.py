@@ -221,7 +221,7 @@ def test_tied_weights_survive_saving(tmp_path):
 @pytest.mark.parametrize("how", [None, {"use_reentrant": False}, {"use_reentrant": True}], ids=str)
 @every_variant
 @every_head
-def test_gradient_checkpointing_changes_nothing(variant, head, how):
+def test_gradient_checkpointing_gives_the_same_gradients(variant, head, how):
     grads = []
     for checkpointing in (False, True):
         model = tiny(variant, head, dropout=0.1).train()
@@ -377,7 +377,7 @@ def test_positions_have_no_limit():
         ({"variant": "fullFF-1"}, "write TransEvolveConfig.variant"),
     ],
 )
-def test_nonsense_is_refused(options, message):
+def test_invalid_values_are_refused(options, message):
     with pytest.raises(Exception, match=message):
         TransEvolveConfig(**{"num_attention_heads": 4, "hidden_size": 32, **options})
 

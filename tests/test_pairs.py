@@ -122,7 +122,7 @@ def test_a_missing_side_is_named(line, message, tmp_path, capsys):
         (["--data.long=window"], "data.long window is for single texts"),
     ],
 )
-def test_columns_that_are_no_pair_are_refused(flags, message, tmp_path, capsys):
+def test_columns_that_are_not_a_pair_are_refused(flags, message, tmp_path, capsys):
     data = write_pairs(tmp_path / "p.tsv", 20)
     assert train(f"--data.path={data}", *flags, f"--output={tmp_path / 'run'}", *TINY) == 2
     assert message in capsys.readouterr().err

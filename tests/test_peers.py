@@ -148,7 +148,7 @@ def test_large_inputs_stay_finite(case):
 
 
 @pytest.mark.parametrize("system", STOCHASTIC)
-def test_draws_come_from_the_seed_and_the_layer(system):
+def test_draws_depend_on_the_seed_and_the_layer(system):
     x = torch.randn(1, 40, 16)
 
     def run(seed, layer=0):
@@ -176,7 +176,7 @@ def test_what_a_mixer_cannot_do_is_an_error(asked, reported):
 
 
 @pytest.mark.parametrize("system", [name for name in SYSTEMS if name not in CAUSAL])
-def test_systems_that_cannot_be_causal_say_so(system):
+def test_systems_that_cannot_be_causal_raise(system):
     with pytest.raises(ValueError, match="cannot be causal"):
         small(system)(torch.randn(2, 9, 16, dtype=torch.float64), causal=True)
 
@@ -194,7 +194,7 @@ def test_other_mixers_go_beyond_the_length_they_were_built_for(system):
     assert small(system, torch.float32)(torch.randn(1, 131, 16), padding_of(130, n=131)).isfinite().all()
 
 
-def test_unknown_names_are_answered_with_the_nearest():
+def test_unknown_names_suggest_the_nearest():
     with pytest.raises(ValueError, match="unknown system 'tranformer'; did you mean 'transformer'"):
         build_mixer("tranformer", SHAPE)
     with pytest.raises(ValueError, match="system 'transformer' has no setting 'features'; available: none"):
@@ -285,7 +285,7 @@ def test_gradient_checkpointing_is_switched_by_hugging_face():
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
-def test_a_model_learns_and_predicts_whatever_the_padding(system):
+def test_a_model_learns_and_predicts_with_any_padding(system):
     model = PeerForSequenceClassification(tiny_config(system, dropout=0.0))
     ids, mask, labels = torch.randint(1, 50, (4, 13)), (~padding_of(9, 9, 9, 9, n=13)).long(), torch.arange(4) % 3
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)

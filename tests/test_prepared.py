@@ -169,7 +169,7 @@ def test_with_the_tokenizer_of_another_model(tmp_path, monkeypatch):
     assert scored.validation.to_dict() == first.validation.to_dict()
 
 
-def test_the_second_start_tokenizes_nothing(tmp_path, cache, monkeypatch):
+def test_the_second_start_does_not_tokenize(tmp_path, cache, monkeypatch):
     path = write_csv(tmp_path / "a.csv")
     first = load(path)
     assert entries(cache) == [first.folder.name]
@@ -237,7 +237,7 @@ def test_damaged_or_old_data_are_prepared_again(damage, tmp_path, capsys):
     assert "prepared again" not in capsys.readouterr().err
 
 
-def test_a_mistake_in_the_last_row_leaves_nothing(tmp_path, cache):
+def test_an_error_in_the_last_row_leaves_no_files(tmp_path, cache):
     path = write_csv(tmp_path / "a.csv", rows=200)
     path.write_text(path.read_text() + "no label,\n")
     with pytest.raises(UserError, match="line 202: the label 'verdict' is empty"):
@@ -386,7 +386,7 @@ def arrow_files(cache: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_twenty_kills_change_nothing(tmp_path, cache):
+def test_data_are_the_same_after_twenty_kills(tmp_path, cache):
     """Ten kills while preparing and ten while training: data and weights are those of an undisturbed run."""
     path = write_csv(tmp_path / "a.csv", rows=20_000, words=40)
     more = ["--training.max_steps=60", "--training.save_steps=10", "--training.eval_steps=30"]

@@ -82,7 +82,7 @@ def causal(texts) -> Path:
 
 
 @pytest.mark.parametrize(("length", "room", "sizes"), [(7, 8, [7]), (8, 8, [8]), (9, 8, [5, 4]), (20, 8, [7, 7, 6])])
-def test_windows_are_few_and_equal_and_lose_nothing(length, room, sizes):
+def test_windows_are_few_and_equal_and_contain_all_tokens(length, room, sizes):
     whole = np.arange(100, 100 + length)
     encoded = Encoded(np.array([1, *whole, 2, 1, 2]), np.array([0, length + 2, length + 4]))
     found = cut_windows(encoded, room + 2, (1, 1), ([1], [2])).rows()
@@ -117,7 +117,7 @@ def test_every_row_with_text_has_a_masked_token():
     assert (masked_row(np.array([0, 1]), np.random.default_rng(0), special, 3, 0.5)[1] == -100).all()
 
 
-def test_masks_depend_on_seed_epoch_and_row_alone():
+def test_masks_depend_only_on_seed_epoch_and_row():
     tokenizer, _ = build_tokenizer("wordpiece", ["cat dog bird horse"] * 3, 64, None, 60)
     draw = np.random.RandomState(1)
     rows = [{"input_ids": draw.randint(5, 40, 40).tolist(), "labels": 0} for _ in range(4)]
@@ -134,7 +134,7 @@ def test_masks_depend_on_seed_epoch_and_row_alone():
     assert (filler["labels"] == -100).all()
 
 
-def test_logits_of_labelled_tokens_alone_give_the_same_loss():
+def test_logits_of_only_labelled_tokens_give_the_same_loss():
     settings = {"vocab_size": 50, "hidden_size": 32, "num_attention_heads": 4, "block_depth": 2}
     model = build_transevolve("ForMaskedLM", **settings).eval()
     ids, labels = torch.randint(3, 50, (2, 7)), torch.full((2, 7), -100)
@@ -174,7 +174,7 @@ def test_fill_mask(masked, capsys):
     assert "arguments, line 1: there is no [MASK]" in capsys.readouterr().err
 
 
-def test_a_mask_in_subwords_stands_for_a_word_with_its_space(subwords):
+def test_a_subword_mask_replaces_a_word_and_its_space(subwords):
     tokenizer = AutoTokenizer.from_pretrained(subwords)
     whole, masked = (tokenizer(text)["input_ids"] for text in ("cat sees dog", "cat [MASK] dog"))
     assert len(whole) == len(masked)
@@ -278,7 +278,7 @@ def test_two_processes_pretrain_as_one(texts, tmp_path):
     assert metrics(tmp_path / "two")[-1]["eval_loss"] == pytest.approx(metrics(tmp_path / "one")[-1]["eval_loss"])
 
 
-def test_a_run_of_a_folder_of_texts_knows_its_files(texts, tmp_path, capsys):
+def test_a_run_on_a_folder_of_texts_records_its_files(texts, tmp_path, capsys):
     shutil.copytree(texts, tmp_path / "texts")
     assert main(pretraining_of(tmp_path / "texts", tmp_path / "run", "--training.epochs=1")) == 0
     with open(tmp_path / "texts" / "validation.txt", "a") as file:
@@ -351,7 +351,7 @@ def test_another_system_pretrains_and_starts(texts, tmp_path):
         (["--model.size=base"], "model.hidden_size 512 does not fit model.start {masked}, which has 16"),
         (
             ["--model.system=performer"],
-            "is of the system transevolve, and model.system is performer",
+            "has the system transevolve, but model.system is performer",
         ),
         (
             ["--data.tokenizer=bpe"],

@@ -79,7 +79,7 @@ def test_commands_show_a_bar_on_a_terminal(words, run, capsys):
     assert capsys.readouterr().out
 
 
-def test_predict_says_what_it_waits_for_and_answers_line_by_line(run, monkeypatch, capsys):
+def test_predict_prompts_for_input_and_answers_line_by_line(run, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", Keyboard(b"a lovely film\na poor one\n"))
     assert main(["predict", str(run / "run")]) == 0
     shown = capsys.readouterr()

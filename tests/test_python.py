@@ -53,9 +53,9 @@ def test_a_run_trained_on_frames_is_scored_on_them_and_shows_it(run):
 def test_the_same_frames_resume_the_same_run(run, folder, frame, capsys):
     splits = {"train": frame[:60], "test": frame[60:]}
     again = transevolve.train(splits, folder / "run", cache=str(folder / "cache"), **SMALL)
-    assert "finished already" in capsys.readouterr().err
+    assert "already finished" in capsys.readouterr().err
     assert again.results == run.results
-    with pytest.raises(UserError, match="holds another training"):
+    with pytest.raises(UserError, match="contains another training"):
         transevolve.train(splits, folder / "run", cache=str(folder / "cache"), **{**SMALL, "epochs": 2})
 
 
@@ -66,7 +66,7 @@ def test_a_loaded_run_predicts_what_the_command_line_does(run, folder, capsys):
 
 
 @pytest.mark.parametrize("given", [list, tuple, np.array, pd.Series, lambda texts: pd.DataFrame({"comment": texts})])
-def test_texts_come_as_any_sequence(run, given):
+def test_texts_can_be_any_sequence(run, given):
     assert run.predict(given(TEXTS)) == run.predict(TEXTS)
 
 

@@ -77,7 +77,7 @@ def test_every_setting_of_the_model_is_a_key_of_a_recipe():
 
 
 @pytest.mark.parametrize("place", [0, 2, 4])
-def test_flags_override_the_recipe_wherever_it_stands(place, tmp_path):
+def test_flags_override_the_recipe_at_any_position(place, tmp_path):
     (tmp_path / "my.yaml").write_text("training: {epochs: 3, seed: 5}\ndata: {label: verdict}\n")
     words = ["--training.epochs", "7", "--data.path", "x.csv"]
     words.insert(place, str(tmp_path / "my.yaml"))

@@ -122,7 +122,7 @@ STREAMS = {"none": lambda: None, "closed": closed, "in use": Reentered}
 
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
-def test_a_signal_stops_a_training_that_nobody_listens_to(stream, monkeypatch, capsys):
+def test_a_signal_stops_a_training_with_closed_output(stream, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stderr", stream())
     with StopOnSignal() as stop:
         stop.training = True
@@ -140,7 +140,7 @@ def test_a_second_training_in_one_folder_is_refused(csv, tmp_path, capsys):
     running.kill()
     running.communicate()
     assert train(*training_of(csv, run, *LONG, "--training.epochs=1")) == 2
-    assert "holds another training" in capsys.readouterr().err, "the crash left the lock behind"
+    assert "contains another training" in capsys.readouterr().err, "the crash left the lock behind"
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run(csv, tmp_path, capsys):

@@ -162,14 +162,14 @@ def test_the_same_seed_twice_is_two_cases():
     assert len(cases([*seeds("a", 0.5), *seeds("b", 0.5)])) == 2
 
 
-def test_tasks_have_axes_of_their_own():
+def test_tasks_have_separate_axes():
     runs = [*seeds("a", 0.5, task="files"), *seeds("b", 0.5, task="listops")]
     page = report_page(runs, [])
     assert re.findall("Curves: [^<]*", page) == ["Curves: accuracy on files", "Curves: accuracy on listops"]
     assert not best(cases(runs), "validation")
 
 
-def test_data_of_their_own_are_tasks_of_their_own():
+def test_different_data_are_different_tasks():
     runs = [facts("a", 0.5, **{"data.path": "x/a.csv"}), facts("b", 0.9, 10_000, **{"data.path": "b.csv"})]
     assert [run.task for run in runs] == ["files, a.csv", "files, b.csv"]
     assert best(cases(runs), "validation") == set()
@@ -244,7 +244,7 @@ def test_of_many_classes_the_mistakes_are_shown(run, tmp_path):
         (["."], "is not a run folder: it has no recipe.yaml"),
         (["nowhere.json"], "nowhere.json: no such file"),
         (["broken.json"], "is damaged: it is not valid JSON"),
-        (["other.json"], "holds no benchmark"),
+        (["other.json"], "contains no benchmark"),
         (["other.json", "--output", "page.txt"], "must be a file that ends in .html"),
         ([], "paths"),
     ],

@@ -96,7 +96,7 @@ def test_a_damaged_best_checkpoint_is_reported_and_another_selected(csv, run, fi
     assert scores[result(run)["best_step"]] == max(scores.values())
 
 
-def test_a_damaged_line_of_metrics_costs_that_line_alone(csv, run, finished, capsys):
+def test_only_the_damaged_line_of_metrics_is_dropped(csv, run, finished, capsys):
     path = run / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([lines[0], '{"step": 3, "ep\n', *lines[2:]]))
@@ -138,7 +138,7 @@ def test_other_settings_are_another_training(csv, tmp_path, capsys, same, other,
     assert train(*settings) == 0
     assert train(*settings) == 0
     assert train(*settings, other) == 2
-    assert f"holds another training ({message}" in capsys.readouterr().err
+    assert f"contains another training ({message}" in capsys.readouterr().err
 
 
 NOT_A_NUMBER = {"published": [], "saved": ["--training.save_steps=1"]}
@@ -172,7 +172,7 @@ def test_unknown_schedules_and_optimizers_are_named(csv, tmp_path, capsys, known
     assert f"unknown training.{known} 'nothing'; available:" in capsys.readouterr().err
 
 
-def test_what_a_kill_leaves_before_the_first_step_claims_nothing(csv, tmp_path):
+def test_a_run_killed_before_the_first_step_can_be_replaced(csv, tmp_path):
     run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
     for name in (".transevolve.lock", ".transevolve.owner", ".transevolve-0123456789abcdef.tmp"):
@@ -278,7 +278,7 @@ SLOW = [pytest.mark.slow]
 @pytest.mark.parametrize(
     "closed", [pytest.param(c, id=name, marks=[] if name == "both pipes" else SLOW) for name, c in CLOSED.items()]
 )
-def test_closed_output_is_no_error(csv, finished, closed):
+def test_closed_output_is_not_an_error(csv, finished, closed):
     words = " ".join(training_of(csv, finished, *STEPS))
     script = f"set -o pipefail; {sys.executable} -m transevolve train {words} {closed}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)

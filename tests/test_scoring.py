@@ -31,7 +31,7 @@ def test_identical_texts_score_100():
     assert result.precisions == pytest.approx((100, 100, 100, 100))
 
 
-def test_nothing_in_common_scores_0():
+def test_disjoint_texts_score_0():
     result = score(["qqq"] * 4, REFERENCES)
     assert (result.bleu, result.chrf) == (0, 0)
 
@@ -88,7 +88,7 @@ def test_a_small_difference_is_not():
 
 
 @pytest.mark.parametrize("outside", [None, "77"])
-def test_a_comparison_follows_its_own_seed_alone(outside, monkeypatch):
+def test_a_comparison_depends_only_on_its_seed(outside, monkeypatch):
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
     first = compare(CLOSE, FAR, REFERENCES, samples=30, seed=1)
     if outside is not None:

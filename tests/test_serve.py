@@ -107,7 +107,7 @@ def test_a_slow_client_is_refused_while_others_are_served(server, client):
         assert slow.recv(4096).startswith(b"HTTP/1.1 408")
 
 
-def test_a_client_that_leaves_costs_nobody_else(server, client):
+def test_a_disconnected_client_does_not_affect_others(server, client):
     host, port = server[1].removeprefix("http://").split(":")
     for part in (b"", b"POST /predict HT", b"POST /predict HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n{"):
         with socket.create_connection((host, int(port))) as gone:
@@ -247,7 +247,7 @@ def batched(limits: Limits, requests: list[tuple[list[str], str]], bad: str = ""
     return asyncio.run(run()), seen
 
 
-def test_batches_hold_requests_of_the_same_options():
+def test_batches_contain_requests_with_the_same_options():
     requests = [(["a"], "x"), (["b"], "y"), (["c", "d"], "x"), (["e", "f"], "x"), (["g"] * 5, "x")]
     found, seen = batched(Limits(batch=4, wait=0.01), requests)
     assert seen == [["a", "c", "d"], ["b"], ["e", "f"], ["g"] * 5]

@@ -111,7 +111,7 @@ def test_marian_has_the_same_shape(size):
     assert marian.config.decoder_ffn_dim == own.config.intermediate_size
 
 
-def test_marian_ignores_nothing():
+def test_marian_refuses_settings_it_does_not_use():
     with pytest.raises(ValueError, match="marian has no embedding_dropout"):
         build_marian(embedding_dropout=0.1)
     with pytest.raises(TypeError, match="no setting 'hiden_size'; did you mean 'hidden_size'"):

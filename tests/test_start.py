@@ -91,7 +91,7 @@ def test_branches_that_start_at_zero_learn(variant):
 
 
 @pytest.mark.parametrize("system", ["transevolve", "transformer", "fnet", "linformer"])
-def test_an_unseen_token_changes_nothing(system):
+def test_an_unseen_token_does_not_change_the_output(system):
     model = classifier(system, **BAG)
     start_as_bag(model, **start())
     tokens = ids()
@@ -104,7 +104,7 @@ def test_an_unseen_token_changes_nothing(system):
 
 
 @pytest.mark.parametrize("system", ["transevolve", "transformer"])
-def test_a_started_model_survives_saving(system, tmp_path):
+def test_an_initialized_model_is_unchanged_by_saving(system, tmp_path):
     model = classifier(system, **BAG)
     start_as_bag(model, **start())
     model.save_pretrained(tmp_path)

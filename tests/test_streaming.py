@@ -70,7 +70,7 @@ def test_a_steady_trickle_does_not_delay_its_first_item():
 
 
 @pytest.mark.parametrize("pause", [None, 0.05])
-def test_windows_hold_every_item_once_and_read_only_so_far_ahead(pause):
+def test_windows_contain_every_item_once_with_limited_lookahead(pause):
     read = []
 
     def items():

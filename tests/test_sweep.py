@@ -77,7 +77,7 @@ def cases(folder, content: str, monkeypatch, *more: str) -> list[sweeps.Recipe]:
     return trained
 
 
-def test_a_grid_may_hold_seeds(folder, monkeypatch, capsys):
+def test_a_grid_may_contain_seeds(folder, monkeypatch, capsys):
     recipes = cases(folder, "grid: {training.seed: [1, 2], model.size: [small, base]}", monkeypatch)
     assert [(r.training.seed, r.model.size) for r in recipes] == [(1, "small"), (1, "base"), (2, "small"), (2, "base")]
     assert len({r.output for r in recipes}) == 4
@@ -91,7 +91,7 @@ def test_settings_stay_typed_from_the_file_to_the_case(folder, monkeypatch, caps
     assert (recipe.training.learning_rate, recipe.training.batch_size) == (0.01, 16)
 
 
-def test_the_record_says_where_and_how_it_was_trained(folder):
+def test_the_record_contains_machine_and_settings(folder):
     run = folder / "run"
     assert train(*training_of(write_csv(folder / "my data.csv"), run, "--training.max_steps=2")) == 0
     result = json.loads((run / "results.json").read_text())

@@ -96,7 +96,7 @@ def test_the_first_token_of_a_word_is_tagged(kind):
             assert written.replace(" ", "") in (word, word.lower(), "naive"), (kind, word)
 
 
-def test_tags_reach_the_model_beside_their_tokens(tmp_path):
+def test_tags_are_aligned_with_their_tokens(tmp_path):
     data = load_data(DataOptions(path=str(write_conll(tmp_path / "a.conll", rows=10)), validation=0.2))
     assert data.labels == ["O", "B-LOC", "B-PER", "I-PER"]
     assert data.train is not None
@@ -133,7 +133,7 @@ def test_conll_fields_comments_and_documents(tmp_path):
     [
         (write_conll, "a.conll", "lives", "line 5: 'lives' is not a word and its tag"),
         (write_tagged, "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "line 5: 2 'tokens' and 1 'tags'"),
-        (write_tagged, "a.jsonl", '{"tokens": "a b", "tags": ["O"]}', "line 5: 'tokens' holds a str, not a list"),
+        (write_tagged, "a.jsonl", '{"tokens": "a b", "tags": ["O"]}', "line 5: 'tokens' contains a str, not a list"),
         (write_tagged, "a.jsonl", '{"tokens": ["a", ""], "tags": ["O", "O"]}', "line 5: item 2 of 'tokens' is empty"),
     ],
 )

@@ -69,7 +69,7 @@ def ids(tokenizer, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_saved_tokenizer_comes_back_the_same(kind, tmp_path):
+def test_a_saved_tokenizer_loads_unchanged(kind, tmp_path):
     tokenizer = make(kind, tmp_path)
     tokenizer.save_pretrained(tmp_path / "run")
     (tmp_path / "run" / "config.json").write_text('{"model_type": "transevolve"}')
@@ -164,7 +164,7 @@ def test_characters_counted_before_normalizing_are_those_of_normalized_texts(tex
     assert normalized_counts(Counter("".join(texts)), normalizer) == expected
 
 
-def test_learned_word_pieces_know_their_training_texts():
+def test_learned_word_pieces_cover_their_training_texts():
     tokenizer = train_wordpiece(TEXTS, 400, 64)
     assert all(tokenizer.unk_token_id not in ids(tokenizer, text) for text in TEXTS)
     assert "the" in tokenizer.tokenize("The")
@@ -190,7 +190,7 @@ def test_the_special_tokens_of_subwords_are_those_of_the_model(subwords):
     assert config.decoder_start_token_id == subwords.bos_token_id
 
 
-def test_a_word_has_the_same_subwords_wherever_it_stands(subwords):
+def test_a_word_has_the_same_subwords_at_any_position(subwords):
     assert subwords.tokenize("the cat") == subwords.tokenize("the") + subwords.tokenize("cat")
 
 
@@ -221,7 +221,7 @@ def test_a_short_text_gives_fewer_subwords(kind):
 
 
 def test_subwords_need_room_for_the_bytes():
-    with pytest.raises(UserError, match=r"data\.vocab_size 259 has no room for the 256 bytes; make it 260 or more"):
+    with pytest.raises(UserError, match=r"data\.vocab_size 259 has no room for the 256 bytes; set it to 260 or more"):
         train_subwords("bpe", TEXTS, 259, 64)
     assert len(train_subwords("bpe", TEXTS, 260, 64)) == 260
 
@@ -247,12 +247,12 @@ def test_listops_drops_brackets_on_request():
     assert dropped == [token for token in kept if token != 15]
 
 
-def test_listops_refuses_what_it_does_not_know():
+def test_listops_refuses_unknown_symbols():
     with pytest.raises(UserError, match=r"row 1: the tokenizer does not know '\[MAXX'"):
         encode(listops_tokenizer(64), ["[MAX 1 2 ]", "[MAXX 1 2 ]"], 64, lambda index: f"row {index}")
 
 
-def test_no_room_beside_the_special_tokens(tmp_path):
+def test_no_room_besides_the_special_tokens(tmp_path):
     with pytest.raises(UserError, match="max_length 2 leaves no room"):
         encode(make("vocab", tmp_path), TEXTS, 2, str)
 
@@ -265,7 +265,7 @@ def test_no_room_beside_the_special_tokens(tmp_path):
         (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "a"], "line 6: 'a' is already in line 5"),
     ],
 )
-def test_a_broken_vocabulary_says_what_is_wrong(lines, message, tmp_path):
+def test_a_broken_vocabulary_is_reported(lines, message, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(lines))
     with pytest.raises(UserError, match=message):
         wordpiece_from_vocab(tmp_path / "vocab.txt", 64)

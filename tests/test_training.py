@@ -60,7 +60,7 @@ def test_the_resolved_recipe_is_a_recipe(run, csv, tmp_path):
 def test_a_finished_run_is_not_trained_again(run, csv, capsys):
     before = weights(run), (run / "metrics.jsonl").read_bytes()
     assert train(*training_of(csv, run, "--training.epochs=4")) == 0
-    assert "finished already" in capsys.readouterr().err
+    assert "already finished" in capsys.readouterr().err
     assert (weights(run), (run / "metrics.jsonl").read_bytes()) == before
 
 
@@ -186,7 +186,7 @@ def test_label_smoothing_changes_the_loss_of_a_classifier(csv, tmp_path):
     assert losses(tmp_path / "ours") != losses(tmp_path / "plain")
 
 
-def test_a_run_knows_its_data(tmp_path, monkeypatch, capsys):
+def test_a_run_records_its_data(tmp_path, monkeypatch, capsys):
     """From any directory, and only as long as they hold what it was trained on."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -218,7 +218,7 @@ WITHOUT_DROPOUT = ["--model.dropout=0", "--model.embedding_dropout=0"]
 
 
 @pytest.mark.parametrize("parts", [3, pytest.param(2, marks=pytest.mark.slow)])
-def test_accumulation_changes_nothing(csv, tmp_path, parts):
+def test_accumulation_gives_the_same_result(csv, tmp_path, parts):
     for name, more in (("whole", []), ("parts", [f"--training.accumulation={parts}"])):
         assert train(*training_of(csv, tmp_path / name, *WITHOUT_DROPOUT, *more)) == 0
     assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), rel=1e-5)
@@ -235,7 +235,7 @@ def test_a_memory_budget_finds_the_accumulation(tmp_path, capsys):
 def test_too_little_memory_is_reported(tmp_path, capsys):
     long = write_csv(tmp_path / "long.csv", rows=40, words=300)
     assert train(*training_of(long, tmp_path / "run", "--training.memory=100kB", "--training.batch_size=1")) == 2
-    assert "is too little: one row of" in capsys.readouterr().err
+    assert "is too small: one row of" in capsys.readouterr().err
 
 
 def test_learning_rates_are_the_papers(csv, tmp_path):
@@ -365,7 +365,7 @@ def test_bad_recipes_are_reported_in_one_line(tmp_path, capsys, content, reporte
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_that_is_no_run_is_left_alone(csv, tmp_path, capsys):
+def test_a_folder_that_is_not_a_run_is_not_changed(csv, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("precious")
     assert train(*training_of(csv, tmp_path)) == 2
     assert "not a run" in capsys.readouterr().err

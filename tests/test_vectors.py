@@ -34,7 +34,7 @@ def counted_by_hand(texts: list[np.ndarray], window: int, ignore: set[int]) -> n
 
 @pytest.mark.parametrize("window", [1, 4, 50])
 @pytest.mark.parametrize("chunk", [1, 7, 10_000])
-def test_counts_are_those_of_a_plain_loop_whatever_the_chunks(monkeypatch, window, chunk):
+def test_counts_equal_those_of_a_plain_loop_for_any_chunks(monkeypatch, window, chunk):
     monkeypatch.setattr(vectors, "CHUNK_TOKENS", chunk)
     texts = documents()
     counts = Counter(VOCAB, [0, 1], window).add(texts[:15]).add(iter(texts[15:])).counts
@@ -70,7 +70,7 @@ def test_positive_pmi_is_its_formula():
     np.testing.assert_allclose(positive_pmi(pairs).toarray(), np.maximum(information, 0), atol=1e-5)
 
 
-def test_vectors_have_norm_one_or_are_zero_and_come_out_the_same_twice():
+def test_vectors_are_normalized_or_zero_and_deterministic():
     counts = Counter(VOCAB, [0]).add(documents()).counts
     found = cooccurrence_vectors(counts, 8)
     assert np.array_equal(found, cooccurrence_vectors(counts, 8))
@@ -120,7 +120,7 @@ def test_class_weights_are_those_of_scikit_learn():
     np.testing.assert_allclose(weights.sum(1), 0, atol=1e-4)
 
 
-def test_a_start_covers_all_tokens_and_knows_those_that_were_seen():
+def test_a_start_covers_all_tokens_and_marks_seen_ones():
     texts = documents()
     start = bag_start(
         np.concatenate(texts),

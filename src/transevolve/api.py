@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 
 class Run(LoadedRun):
-    """A trained model with its recipe and results: what `transevolve.train` and `transevolve.load` return."""
+    """A trained model with its recipe and results, returned by `transevolve.train` and `transevolve.load`."""
 
     @property
     def results(self) -> Result | None:
-        """The content of results.json; None for a run without, such as an average of checkpoints."""
+        """The content of results.json; None if there is none, such as for averaged checkpoints."""
         path = self.folder / RESULTS
         return read_results(path) if path.exists() else None
 
     @property
     def metrics(self) -> "pd.DataFrame":
-        """Everything that was measured during training, a row for each time."""
+        """The metrics logged during training, one row per log."""
         import pandas as pd
 
         return pd.DataFrame(MetricsFile(self.folder).rows())
 
     def explain(self, text: str, output: str | Path | None = None, tokens: int = 48) -> "Explanation":
-        """What a TransEvolve classifier does with a text, depth by depth, on a page.
+        """Show how a TransEvolve classifier processes a text, depth by depth, on a page.
 
         Args:
             text: The text.
@@ -68,7 +68,7 @@ class Run(LoadedRun):
 
 @dataclass(frozen=True)
 class Explanation:
-    """What was observed, and the page that shows it; a notebook displays the page."""
+    """The observation and its page; a notebook displays the page."""
 
     observed: "Observation"
     page: Path
@@ -83,12 +83,12 @@ class Explanation:
 
 
 def load(folder: str | Path, device: str | torch.device | None = None, *, batch_tokens: int | None = None) -> Run:
-    """The model of a run folder, checked against its manifest, ready to predict, translate, evaluate and embed.
+    """Load the model of a run folder, checked against its manifest.
 
     Args:
         folder: The run folder.
         device: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
-        batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
+        batch_tokens: Tokens per batch; by default the recipe's training.eval_tokens.
     """
     return load_as(Run, folder, device, batch_tokens)
 
@@ -101,7 +101,7 @@ def train(
     device: str | None = None,
     **settings: Any,
 ) -> Run:
-    """Trains a model, scores it, and returns the run; the same call resumes after a stop.
+    """Train a model, score it, and return the run; the same call resumes an interrupted run.
 
     Args:
         data: A file or folder; a DataFrame; a mapping of train, validation and test to DataFrames; or a mapping of
@@ -128,7 +128,7 @@ def train(
 
 
 def _sections(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their dotted names; a name that only one section has needs no section."""
+    """Settings by their dotted names; the section may be omitted if the name is unique."""
     sections = {name: kind for name, kind in get_type_hints(Recipe).items() if is_dataclass(kind)}
     names = {section: {field.name for field in fields(kind)} for section, kind in sections.items()}
     found: dict[str, Any] = {}

@@ -32,7 +32,7 @@ from .core.errors import UserError, nearest, suggestion
 
 COMMANDS = {
     "train": "Train a model, evaluate it and write a run folder; the same command resumes after a stop.",
-    "prepare": "Read, split and tokenize the data of a training once, and store them for it.",
+    "prepare": "Read, split and tokenize the data of a training, and store them in the cache.",
     "pretrain": "Train a language model on texts without labels, to start other models from (`--model.start`).",
     "plan": "Estimate the steps, time and memory of a training on this machine.",
     "evaluate": "Reload the model of a run and score it.",
@@ -40,8 +40,8 @@ COMMANDS = {
     "translate": "Translate sentences: arguments, a file, or standard input.",
     "generate": "Continue texts with a causal language model: arguments, a file, or standard input.",
     "embed": "Write a vector for each text of a file.",
-    "average": "Average the last checkpoints of a run into a run of its own.",
-    "explain": "Show what a classifier does with a text, depth by depth, on a page.",
+    "average": "Average the last checkpoints of a run into a new run.",
+    "explain": "Show how a classifier processes a text, depth by depth, on a page.",
     "report": "Compare runs on one page: curves, results, confusion, benchmarks.",
     "export": "Export the model of a run to ONNX, a torch program or a Hugging Face folder.",
     "quantize": "Make an int8 model of a run, for predict, translate, evaluate and serve.",
@@ -49,10 +49,10 @@ COMMANDS = {
     "recipes": "List the bundled recipes, or print one.",
     "sweep": "Train one recipe over variants, systems, settings and seeds, and tabulate the results.",
     "bench speed": "Measure the speed of systems side by side, interleaved.",
-    "bench decode": "Measure how fast translation decodes, next to Marian.",
-    "bench memory": "Measure the memory of systems, each in a process of its own.",
+    "bench decode": "Measure the decoding speed of translation, compared with Marian.",
+    "bench memory": "Measure the memory of systems, each in a separate process.",
     "systems": "List the variants and backends of TransEvolve, and every other system.",
-    "cache": "List what is in the cache folder, with sizes, or clear it.",
+    "cache": "List the contents of the cache folder, or clear it.",
     "doctor": "Check whether this machine is ready, and what would fail on it.",
 }
 GROUPS = {"bench": "Measure systems side by side: speed, decode, memory."}
@@ -63,7 +63,7 @@ END, TRUTH = "--", ("true", "false", "yes", "no", "null")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command. 0: done; 2: an error, in one line; 130: interrupted."""
+    """Run one command; returns 0 on success, 2 on an error, and 130 if interrupted."""
     tune_environment()
     words = list(sys.argv[1:] if argv is None else argv)
     for name in ("stdout", "stderr"):
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, SystemExit) as error:
         if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        # The reader of the output has gone (rich exits then); Python would complain when it flushes the rest.
+        # The reader closed the output; flushing the rest would print an error.
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         code = 0
@@ -102,10 +102,10 @@ def _run(words: list[str]) -> int:
 
 
 def parse(words: list[str]) -> tuple[Callable[[Any], int | None], Any]:
-    """The function that the words ask for, and its options."""
+    """The function to run, and its options."""
     for word in words:
         if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise UserError(f"{word!a:.80} holds a NUL or bytes that are not UTF-8: write it as text")
+            raise UserError(f"{word!a:.80} contains a NUL or bytes that are not UTF-8: write it as text")
     words = join_truth(words)
     app = build_app(words)
     command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False, verbose=False)
@@ -122,7 +122,7 @@ def parse(words: list[str]) -> tuple[Callable[[Any], int | None], Any]:
 
 
 def join_truth(words: list[str]) -> list[str]:
-    """`--group.flag true` as `--group.flag=true`: by itself, a flag takes no value."""
+    """Replace `--group.flag true` by `--group.flag=true`, because a flag takes no separate value."""
     joined: list[str] = []
     for place, word in enumerate(words):
         if word == END:
@@ -140,7 +140,7 @@ def module_of(name: str) -> Any:
 
 
 def arguments_of(name: str) -> list[Argument]:
-    """Everything that a command takes, with its help."""
+    """All arguments of a command, with their help."""
     app = root = build_app(name.split())
     for word in name.split():
         app = app[word]
@@ -148,7 +148,7 @@ def arguments_of(name: str) -> list[Argument]:
 
 
 def build_app(words: list[str]) -> App:
-    """All commands; those that the words do not name have no parameters yet."""
+    """The app with all commands; only the command in `words` has its parameters."""
     app = App(
         name="transevolve",
         help="Transformer depth as the evolution of interacting particles: train, evaluate, predict, measure.\n\n"
@@ -183,7 +183,7 @@ def build_app(words: list[str]) -> App:
 
 
 def columns(console: Any, options: Any, entries: list[HelpEntry]) -> tuple[ColumnSpec, ...]:
-    """Names are never cut; of the two names of a nested flag, one is enough."""
+    """Help columns: names are not truncated, and a nested flag shows one of its two names."""
 
     def name(entry: HelpEntry) -> str:
         shown = entry.display_labels_with_metavar

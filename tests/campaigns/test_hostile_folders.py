@@ -79,7 +79,7 @@ HUGE |= {"num_features": 2**40, "intermediate_size": 2**50, "max_position_embedd
 
 
 @pytest.mark.parametrize("setting", HUGE)
-def test_a_configuration_that_asks_for_too_much(csv, finished, tmp_path, setting):
+def test_a_configuration_that_is_too_large(csv, finished, tmp_path, setting):
     """With the right checksums, as an attacker would write them."""
     for number, words in enumerate(words for command, words in COMMANDS.items() if command != "train"):
         run = tmp_path / f"run{number}"

@@ -51,7 +51,7 @@ def test_a_mistake_in_the_data_does_not_take_the_folder(runs, sandbox):
     assert not Path("out").exists()
 
 
-def test_an_argument_of_nothing(sandbox):
+def test_an_empty_argument(sandbox):
     assert "unexpected argument ''" in (call(["systems", ""]).message or "")
 
 
@@ -63,11 +63,11 @@ def test_a_sweep_of_failures_ends_in_one_line(sandbox, monkeypatch):
     assert "unknown key '1'" in (call(["sweep", "s.yaml"]).message or "")
 
 
-def test_a_byte_order_mark_is_no_text(runs, sandbox):
+def test_a_byte_order_mark_is_not_text(runs, sandbox):
     assert call(["predict", str(runs.words)], b"\xef\xbb\xbf").lines == []
 
 
-def test_as_many_lines_as_asked_for(runs, sandbox):
+def test_translate_prints_n_best_lines_per_input(runs, sandbox):
     words = ["translate", str(runs.translator), "--beam=2", "--n_best=2", "--extra_length=2"]
     assert len(call(words, b"one two\n\nthree\n").lines) == 6
 
@@ -178,7 +178,7 @@ def test_a_column_that_a_file_of_lines_does_not_have(runs: Runs, sandbox):
     assert "t.dat: has no column 'nonexistent'" in (answer.message or "")
 
 
-def test_a_label_that_no_file_can_hold(sandbox):
+def test_a_label_that_cannot_be_encoded(sandbox):
     Path("d.jsonl").write_text('{"text": "a", "label": "x"}\n{"text": "b", "label": "\\ud800"}\n' * 20)
     answer = call(["train", "--data.path=d.jsonl", *TINY, "--output=out"])
     assert "d.jsonl, line 2: the label 'label' holds '\\ud800'" in (answer.message or "")

@@ -1,4 +1,4 @@
-"""The batch size that a memory budget allows, found by measuring before anything is timed."""
+"""Finds the largest batch size within a memory budget, before timing."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from .systems import Spec, backend_at
 
 
 def planned_row(spec: Spec, options: BenchOptions, length: int, *, probe: bool) -> Row:
-    """A row with its batch size. Memory is measured if `probe` or if there is a budget; a note says if it is over."""
+    """A row with its batch size. Memory is measured if `probe` or if there is a budget; a note reports an excess."""
     row = Row(spec.text, spec.backend, spec.size, length)
     budget = options.budget()
     peaks: dict[int, Peak] = {}
@@ -44,7 +44,7 @@ def _fill(row: Row, peak: Peak, budget: int | None) -> None:
 def largest_batch(peak: Callable[[int], int | None], budget: int) -> int:
     """The largest batch size whose peak is within the budget, or 0; `peak` returns None if a batch cannot run.
 
-    Peaks are almost linear in the batch size: a guess is where the line through the last two meets the budget, and
+    Peaks are almost linear in the batch size: guesses interpolate linearly between the last two, and
     every third guess bisects. A batch that cannot run counts as twice the budget.
     """
     first = peak(1)

@@ -19,7 +19,7 @@ TRAINING = TrainingOptions(schedule="constant", learning_rate=1e-4, warmup=1)
 
 @dataclass(frozen=True)
 class Cell:
-    """Everything that defines a step, in plain values that can be sent to another process."""
+    """The definition of a step, in plain values that can be sent to another process."""
 
     system: str
     size: str
@@ -40,7 +40,7 @@ class Cell:
         return cls(*shape, o.mode, o.vocab, o.features, o.seed, o.device, o.threads, o.precision)
 
     def autocast(self) -> AbstractContextManager:
-        """As in training: parameters in float32, products in the precision."""
+        """As in training: parameters in float32, matrix products in `precision`."""
         low = self.precision == "bf16"
         return torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=low, cache_enabled=low)
 

@@ -16,7 +16,7 @@ class Engine:
 
     def __init__(self, model: PreTrainedModel, int8: bool):
         if find_spec("ctranslate2") is None:
-            raise UserError("this way needs ctranslate2: pip install ctranslate2")
+            raise UserError("this decoding needs ctranslate2: pip install ctranslate2")
         import ctranslate2
         from ctranslate2.converters.transformers import MarianMTLoader
 
@@ -37,7 +37,7 @@ class Engine:
             self.translator = ctranslate2.Translator(folder, "cpu", compute_type=precision, intra_threads=threads)
 
     def decode(self, source: Tensor, beams: int, new_tokens: int) -> int:
-        """Decodes exactly `new_tokens` tokens of every sentence; returns how many it decoded."""
+        """Decodes exactly `new_tokens` tokens of every sentence; returns the number of decoded tokens."""
         rows = [[str(token) for token in row] for row in source.tolist()]
         found = self.translator.translate_batch(
             rows,

@@ -1,4 +1,4 @@
-"""Speed of translation: TransEvolve and a Marian Transformer of the same shape, in turns.
+"""Decoding speed of TransEvolve and a Marian Transformer of the same shape, interleaved.
 
 Weights are random and no model has an end token, so that all decode the same number of tokens.
 """
@@ -52,7 +52,7 @@ def build(text: str, options: DecodeOptions) -> PreTrainedModel:
 
 
 def decode(model: PreTrainedModel, way: str, source: Tensor, beams: int, new_tokens: int) -> Any:
-    """Decodes `new_tokens` tokens of every sentence; returns the output of `generate`, which holds the cache."""
+    """Decodes `new_tokens` tokens of every sentence; returns the output of `generate`, which includes the cache."""
     keywords: dict[str, Any] = {"use_cache": way != "uncached"}
     if way in ("beam", "int8"):
         keywords = {"custom_generate": generate_beams, "extra_length": new_tokens}
@@ -98,7 +98,7 @@ def _repeats(row: Row, options: DecodeOptions) -> int:
 
 
 def _rows(results: Results, options: DecodeOptions) -> list[Row]:
-    """One per system and way: as an earlier run left it, or empty."""
+    """One row per system and way, from an earlier run or empty."""
     pairs = [(spec, way) for spec in options.specs() for way in options.ways]
     return [
         results.find(spec.text, options.new_tokens, way)
@@ -109,7 +109,7 @@ def _rows(results: Results, options: DecodeOptions) -> list[Row]:
 
 
 def _lanes(rows: list[Row], options: DecodeOptions) -> list[Lane]:
-    """A lane for each row with repeats left, warmed up by decoding two tokens."""
+    """One lane per row with remaining repeats, after a warmup of two tokens."""
     generator = torch.Generator().manual_seed(options.seed)
     shape = (options.batch, options.source_length)
     source = torch.randint(3, options.vocab - 1, shape, generator=generator).to(options.device)

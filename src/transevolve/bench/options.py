@@ -1,4 +1,4 @@
-"""Options of the benchmarks, checked before anything runs. PyTorch is imported by the checks alone."""
+"""Options of the benchmarks, checked before anything runs. Only the checks import PyTorch."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -154,7 +154,7 @@ class DecodeOptions(RunOptions):
         new_tokens: Tokens to decode per sentence.
         source_length: Tokens of each source sentence.
         repeats: Timed runs of each system and way.
-        uncached_repeats: Timed runs of `uncached`, which takes many times longer.
+        uncached_repeats: Timed runs of `uncached`, which is much slower.
     """
 
     systems: list[str] = field(default_factory=lambda: ["fullFF-1", "fullFF-2", "randomFF-1", MARIAN])

@@ -1,4 +1,4 @@
-"""A benchmark as a picture: a line per system against length, or bars if there is only one length."""
+"""Plots a benchmark: one line per system over length, or bars if there is only one length."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -21,7 +21,7 @@ MACHINE_SETTINGS = ("machine", "cpu flags", "threads", "OpenMP", "allocator")
 
 @dataclass
 class Row:
-    """One system at one length: the time of every repeat, or a note that says why there is none.
+    """One system at one length: the time of every repeat, or a note with the reason why there is none.
 
     In decoding, `way` is how tokens are decoded and `length` counts the tokens decoded.
     """
@@ -79,7 +79,7 @@ class _Stored:
 def read_benchmark(path: Path) -> Results:
     """A file written by `transevolve bench`."""
     if not {"settings", "rows"} <= read_json(path, dict[str, Any]).keys():
-        raise UserError(f"{path} holds no benchmark results: `transevolve bench` did not write it")
+        raise UserError(f"{path} contains no benchmark results: `transevolve bench` did not write it")
     stored = read_json(path, _Stored)
     return Results(path, stored.settings, stored.header, stored.rows)
 

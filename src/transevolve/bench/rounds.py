@@ -1,4 +1,4 @@
-"""Systems timed in turns, one step each per round, so that other load on the machine affects all alike."""
+"""Times systems interleaved, one step each per round, so that other load affects all of them equally."""
 
 import gc
 import sys
@@ -45,7 +45,7 @@ def run_rounds(lanes: list[Lane], device: str, after_round: Callable[[], None]) 
 
 
 def attempt(row: Row, action: Callable[[], T]) -> T | None:
-    """The value of the action; if it fails, a note in the row says why and the benchmark continues."""
+    """Run the action; if it fails, store the reason in the row and continue."""
     try:
         return action()
     except Exception as error:
@@ -54,7 +54,7 @@ def attempt(row: Row, action: Callable[[], T]) -> T | None:
 
 
 def failure(error: Exception) -> str:
-    """A row's note: out of memory, or what else went wrong."""
+    """The note for an error, such as out of memory."""
     message = " ".join(str(error).split())
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in message:
         return "does not fit in memory"

@@ -1,4 +1,4 @@
-"""Speed of one step: every system at one length, in turns."""
+"""Speed of one step: all systems at one length, interleaved."""
 
 import gc
 import os

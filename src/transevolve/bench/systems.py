@@ -1,4 +1,4 @@
-"""`fullFF-1:once@base`, `transformer`: the names of systems on the command line, and the classifiers they stand for."""
+"""`fullFF-1:once@base`, `transformer`: system names on the command line, and their classifiers."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ HEAD = "ForSequenceClassification"
 
 @dataclass(frozen=True)
 class Spec:
-    """A system as typed, and its parts."""
+    """A parsed system name."""
 
     text: str
     name: str
@@ -78,7 +78,7 @@ def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
 def backend_at(
     spec: Spec, length: int, batch: int, device: str = "cpu", precision: str = "fp32", training: bool = True
 ) -> str:
-    """The backend that computes this cell: what `auto` chooses for it, or the spec's own."""
+    """The backend that computes this cell: the choice of `auto`, or the backend of the spec."""
     backend = None if spec.is_peer else BACKENDS[spec.backend]
     if not isinstance(backend, AutoBackend):
         return spec.backend

@@ -1,4 +1,4 @@
-"""The table of each benchmark: on the terminal, and beside the raw numbers a Markdown page and a plot."""
+"""The table of each benchmark, on the terminal and as a Markdown page with a plot."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`transevolve average`: the mean of a run's last checkpoints, as a run of its own."""
+"""`transevolve average`: averages the last checkpoints of a run into a new run folder."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,13 +8,13 @@ from ..config.command_line import POSITIONAL
 
 @dataclass(frozen=True)
 class Options:
-    """The paper averages ten checkpoints and does not say whether weights or scores: both are here.
+    """Average weights or scores; the paper averages ten checkpoints without stating which.
 
     Args:
         run: Folder of a training with several checkpoints (training.save_steps, training.keep).
-        last: How many of its newest checkpoints.
+        last: The number of newest checkpoints to average.
         output: Folder of the average; by default the run's, with -average-N.
-        scores: Average no weights; score each checkpoint on this split and show the mean of the scores.
+        scores: Do not average weights; score each checkpoint on this split and show the mean score.
         data: Where the data are, if they have moved since training (with --scores).
     """
 

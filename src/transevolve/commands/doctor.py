@@ -1,4 +1,4 @@
-"""`transevolve doctor`: this machine, what `auto` chooses on it, and what would fail."""
+"""`transevolve doctor`: shows this machine, the choices of `auto`, and what would fail."""
 
 import os
 import platform
@@ -26,7 +26,7 @@ ROOM = 10**9
 
 @dataclass(frozen=True)
 class Options:
-    """The shape that the advice on attention is for.
+    """The shape for the choice of attention backend.
 
     Args:
         batch: Sequences per batch.
@@ -38,7 +38,7 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Returns 1 if a package is missing that every command needs, else 0."""
+    """Returns 1 if a required package is missing, else 0."""
     show("This machine", ["what", "found"], _machine())
     show("Attention backend that `auto` chooses", ["device", "type", "length", "backend", "why"], _choices(options))
     missing, limits = list(_missing()), list(_limits(options))
@@ -46,7 +46,7 @@ def run(options: Options) -> int:
         show("Missing packages", ["package", "what to do"], missing)
     if limits:
         show("What would fail here", ["what", "why, and what to do"], limits)
-    print("not ready: packages are missing that every command needs" if missing else "ready")
+    print("not ready: required packages are missing" if missing else "ready")
     return 1 if missing else 0
 
 
@@ -76,7 +76,7 @@ def _gpus() -> list[str]:
 
 
 def _choices(options: Options) -> list[list[str]]:
-    """For every device and type, the lengths from which on another backend is chosen."""
+    """The lengths at which the chosen backend changes, for every device and type."""
     auto = AutoBackend(memory_budget=TransEvolveConfig().attention_memory_budget)
     rows: list[list[str]] = []
     for device, dtype in DEVICES:
@@ -92,7 +92,7 @@ def _choices(options: Options) -> list[list[str]]:
 def _bfloat16() -> str:
     if cpu_multiplies_bfloat16():
         return "in hardware"
-    return "no instructions for it: results are right, but no faster than float32"
+    return "not supported in hardware: correct results, but not faster than float32"
 
 
 def _dependencies() -> list[Requirement]:

@@ -1,4 +1,4 @@
-"""`transevolve embed`: a vector for each text, as an array or a table."""
+"""`transevolve embed`: writes one vector per text, as an array or a table."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,14 +12,14 @@ VECTOR = "vector"
 
 @dataclass(frozen=True)
 class Options:
-    """A text's vector is the mean over its tokens of what the encoder makes of them.
+    """The vector of a text is the mean of the encoder's outputs over its tokens.
 
     Args:
         run: Folder of a trained model.
         file: A file of texts: one per line, or csv, tsv, jsonl or parquet; plain or gzip.
         output: The file to write: .npy (an array of texts x width, float32) or .parquet (the texts and their vectors).
         column: The column of the texts in such a table.
-        batch_tokens: Tokens of a batch.
+        batch_tokens: Tokens per batch.
         device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 

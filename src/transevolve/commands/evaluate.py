@@ -1,4 +1,4 @@
-"""`transevolve evaluate`: reloads a run's model and scores it on a split, or on files of your own."""
+"""`transevolve evaluate`: loads the model of a run and scores it on a split, or on your own files."""
 
 import json
 import sys
@@ -19,21 +19,21 @@ class Options:
 
     Args:
         run: Folder of a trained model.
-        split: Which split to score.
+        split: The split to score.
         file: A labelled file to score instead: csv, tsv, jsonl or parquet, with the columns of the training file.
         text: Column of the texts in that file, or two for pairs, if they differ from the training file's.
         label: Column or columns of the labels in that file, likewise.
         source: Sentences to translate and score instead, one per line; with --reference.
         reference: Their translations, one per line.
-        against: Another run that translates: both are compared by paired bootstrap.
+        against: Another translation run, compared by paired bootstrap.
         beam: Beams of the search (translation); by default the recipe's.
         length_penalty: Exponent of the length penalty (translation); 0.6 by default.
         extra_length: How many tokens longer than its source a translation may be; by default the recipe's.
         data: Where the data are, if they have moved since training.
         json: Write one JSON object instead of tables.
-        output: Folder for the picture and the numbers; by default the run's own.
-        batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
-        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
+        output: Folder for plots and scores; by default the run folder.
+        batch_tokens: Tokens per batch; by default the recipe's training.eval_tokens.
+        precision: int8 quantizes weights when the model is loaded (CPU); by default as stored in the run folder.
         device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 

@@ -1,4 +1,4 @@
-"""`transevolve explain`: what a classifier does with a text, depth by depth; or how well evolution tracks."""
+"""`transevolve explain`: shows how a classifier processes a text, or measures the error of evolved attention."""
 
 import itertools
 import json
@@ -14,18 +14,18 @@ MEASURED = 512
 
 @dataclass(frozen=True)
 class Options:
-    """A page of its own, and a picture of the same name: tokens as particles, attention and its drift, and what the
-    model would say at each depth. With --error, the distance of evolved attention from recomputed attention.
+    """Writes a page and a picture: tokens as particles, attention and its drift, and the prediction at each depth.
+    With --error, measures the distance of evolved attention from recomputed attention.
 
     Args:
         run: Folder of a trained TransEvolve classifier.
         text: The text.
         output: The page; by default explain.html in the run's folder (with --error: evolution-error.png).
-        tokens: Tokens of a long text that are shown (48); with --error, that are read (512).
+        tokens: Maximum tokens of a text to show (48), or to read with --error (512).
         error: Measure how far evolved attention is from recomputed attention at each depth, over many texts.
-        file: With --error, a file of texts: one a line, or csv, tsv, jsonl or parquet; plain or gzip.
+        file: With --error, a file of texts: one per line, or csv, tsv, jsonl or parquet; plain or gzip.
         column: The column of the texts in such a table.
-        limit: With --error, texts to read at most.
+        limit: With --error, the maximum number of texts to read.
         device: Device to compute on: cpu, cuda, cuda:1 ...
     """
 
@@ -76,7 +76,7 @@ def _error(options: Options) -> int:
     observer = Observer(Path(options.run), options.device)
     texts = options.text or [text for _, text in itertools.islice(_filled(options), options.limit)]
     if not texts:
-        raise UserError(f"{options.file} holds no text")
+        raise UserError(f"{options.file} contains no text")
     found = measure(observer, texts, options.tokens or MEASURED)
     title = f"{Path(options.run).name}: does evolved attention track recomputed attention?"
     write_picture(picture, found, title)

@@ -1,4 +1,4 @@
-"""`transevolve generate`: what a causal language model writes after a text."""
+"""`transevolve generate`: continues texts with a causal language model."""
 
 from dataclasses import dataclass, field
 
@@ -15,11 +15,11 @@ class Options(Sampling):
 
     Args:
         run: Folder of a causal language model.
-        texts: The prompts; an empty one lets the model begin.
+        texts: The prompts; an empty prompt generates from the start.
         file: A file with one prompt per line, plain or gzip; or csv, tsv, jsonl or parquet.
         column: The column of the prompts in such a table.
         json: Write one JSON object per line: prompt and texts.
-        batch_tokens: Tokens of a batch.
+        batch_tokens: Tokens per batch.
     """
 
     run: str = field(metadata=POSITIONAL)

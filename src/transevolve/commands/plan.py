@@ -1,4 +1,4 @@
-"""`transevolve plan`: what a training would take, measured in about ten seconds."""
+"""`transevolve plan`: estimates the time and memory of a training, in about ten seconds."""
 
 from .train import Options as TrainOptions
 

@@ -1,4 +1,4 @@
-"""`transevolve predict`: a label and its probability, or a number, for each text, in order."""
+"""`transevolve predict`: predicts a label and its probability, or a number, for each text."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,7 +11,7 @@ WINDOW = 1024
 
 @dataclass(frozen=True)
 class Options:
-    """Texts come as arguments, from a file, or else as lines of standard input; a tab is between the texts of a pair.
+    """Texts are arguments, from a file, or lines of standard input; a tab separates the texts of a pair.
 
     Args:
         run: Folder of a trained model.
@@ -20,8 +20,8 @@ class Options:
         column: The column of the texts in such a table; two columns for pairs of texts.
         json: Write one JSON object per line: text, label, probability, and the probabilities of all labels;
             value in regression, labels in multilabel, tokens and tags for tagged words.
-        batch_tokens: Tokens of a batch.
-        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
+        batch_tokens: Tokens per batch.
+        precision: int8 quantizes weights when the model is loaded (CPU); by default as stored in the run folder.
         device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
 

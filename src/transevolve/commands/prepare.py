@@ -7,13 +7,13 @@ from . import train
 
 @dataclass(frozen=True)
 class Options(train.Options):
-    """The options of `train`: with the same ones, training then starts without reading the files again."""
+    """The options of `train`. Training with the same options then starts without reading the files again."""
 
 
 def run(options: Options) -> int:
     recipe = options.load()
     from ..data import load_data
-    from ..data.cache_items import folder_size, shown_size
+    from ..data.cache_items import folder_size, format_size
     from ..data.detect import detected_task
     from ..kinds.registry import resolve
     from ..kinds.start import settle_start
@@ -23,5 +23,5 @@ def run(options: Options) -> int:
     data = load_data(recipe.data, tokenizer=settle_start(recipe))
     print("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
     if data.folder is not None:
-        print(f"prepared data: {data.folder}, {shown_size(folder_size(data.folder))}")
+        print(f"prepared data: {data.folder}, {format_size(folder_size(data.folder))}")
     return 0

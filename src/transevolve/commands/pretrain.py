@@ -1,4 +1,4 @@
-"""`transevolve pretrain`: a language model from texts without labels; `train` with another kind of task."""
+"""`transevolve pretrain`: trains a language model on texts without labels."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +15,7 @@ class Options(train.Options):
     """`--data.path` is a file of texts (txt, csv, tsv, jsonl or parquet, plain or gzip), or a folder of them.
 
     Args:
-        objective: Predict masked tokens from those around them, or each token from those before it; masked by default.
+        objective: masked (predict masked tokens, the default) or causal (predict the next token).
     """
 
     objective: Literal["masked", "causal"] | None = None
@@ -23,7 +23,7 @@ class Options(train.Options):
     def load(self) -> Recipe:
         recipe = super().load()
         if recipe.data.task not in ("files", *OBJECTIVES):
-            raise UserError(f"pretrain needs texts without labels, and data.task is {recipe.data.task!r}: use train")
+            raise UserError(f"pretrain needs texts without labels, but data.task is {recipe.data.task!r}: use train")
         if self.objective is not None or recipe.data.task == "files":
             recipe.data.task = self.objective or "masked"
         return recipe

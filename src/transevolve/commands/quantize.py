@@ -1,4 +1,4 @@
-"""`transevolve quantize`: an int8 model of a run, for a CPU."""
+"""`transevolve quantize`: quantizes the model of a run to int8, for CPUs."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from ..core.errors import UserError
 @dataclass(frozen=True)
 class Options:
     """Linear layers, embeddings and the output projection become int8 with a scale per row; activations are quantized
-    as they come. The folder is one for predict, translate, evaluate, serve and export.
+    dynamically. The folder works with predict, translate, evaluate, serve and export.
 
     Args:
         run: Folder of a trained model.
@@ -38,7 +38,7 @@ def run(options: Options) -> int:
     if options.threads < 0:
         raise UserError("--threads cannot be negative")
     if options.data is not None and options.split is None:
-        raise UserError("--data is where the data of --split are: add --split")
+        raise UserError("--data is the location of the data of --split: add --split")
     output = Path(options.output or Path(options.run) / "int8")
     with cpu_threads(options.threads or None):
         found = quantize_run(Path(options.run), output, options.overwrite, options.split, options.data)
@@ -51,6 +51,6 @@ def run(options: Options) -> int:
         speed = [] if measured.rows_per_second is None else [f"{measured.rows_per_second:,.1f}"]
         rows.append([measured.precision, *size, *scores, *speed])
     scored = "" if options.split is None else f" on the {options.split} split, {found[0].rows:,} rows"
-    show(f"int8 beside float32{scored}; CPU: {cpu_flags()}", columns, rows)
+    show(f"int8 and float32{scored}; CPU: {cpu_flags()}", columns, rows)
     print(f"wrote {output}")
     return 0

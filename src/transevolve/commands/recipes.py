@@ -1,4 +1,4 @@
-"""`transevolve recipes`: the bundled recipes; with a name, that recipe, to copy and change."""
+"""`transevolve recipes`: lists the bundled recipes, or prints one."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +8,7 @@ from ..config.command_line import POSITIONAL
 
 @dataclass(frozen=True)
 class Options:
-    """Without a name, all of them.
+    """Without a name, list all recipes.
 
     Args:
         recipe: A recipe to print.

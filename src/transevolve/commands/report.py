@@ -1,4 +1,4 @@
-"""`transevolve report`: runs side by side on one page."""
+"""`transevolve report`: compares runs on one page."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +9,10 @@ from ..core.errors import UserError
 
 @dataclass(frozen=True)
 class Options:
-    """Curves, a table of results, what differs in the recipes, and the confusion matrices that `evaluate` left.
+    """Curves, a table of results, differences of the recipes, and the confusion matrices written by `evaluate`.
 
     Args:
-        paths: Folders of runs, or folders of such folders; and .json files that `transevolve bench` wrote.
+        paths: Folders of runs, or folders of such folders; and .json files written by `transevolve bench`.
         output: The page.
     """
 

@@ -1,4 +1,4 @@
-"""`transevolve serve`: a run behind HTTP, with a page to try it."""
+"""`transevolve serve`: serves a model over HTTP, with a demo page."""
 
 import os
 import sys
@@ -17,24 +17,24 @@ TOKEN = "TRANSEVOLVE_TOKEN"
 
 @dataclass(frozen=True)
 class Options:
-    """POST /predict or /translate with {"texts": [...]}; / is a page to try the model, /openapi.json the schema, and
-    /healthz and /metrics are for monitoring. SIGTERM and Ctrl-C stop the server after its last answer.
+    """POST /predict or /translate with {"texts": [...]}; / is a demo page, /openapi.json the schema, and
+    /healthz and /metrics are for monitoring. SIGTERM and Ctrl-C stop the server after pending requests.
 
     Args:
         run: Folder of a trained model.
         host: Address to listen on; 127.0.0.1 is this machine only, 0.0.0.0 every network it is in.
         port: Port to listen on; 0 is any free one.
-        token_file: A file whose first line clients must send as a bearer token; else the variable TRANSEVOLVE_TOKEN.
+        token_file: A file with the bearer token on its first line; by default the variable TRANSEVOLVE_TOKEN.
         batch: Texts that the model processes at once.
         wait_ms: Milliseconds that a text waits for others to fill a batch.
-        queue: Texts that may wait; further requests are refused with status 503.
-        max_body: Bytes of a request.
-        max_texts: Texts of a request.
-        max_characters: Characters of a text.
-        timeout: Seconds to receive a request, and again to answer it.
-        batch_tokens: Tokens of a batch.
+        queue: Maximum number of waiting texts; further requests get status 503.
+        max_body: Maximum bytes per request.
+        max_texts: Maximum texts per request.
+        max_characters: Maximum characters per text.
+        timeout: Seconds to receive a request, and to answer it.
+        batch_tokens: Tokens per batch.
         threads: Threads of the model; 0 is PyTorch's default.
-        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
+        precision: int8 quantizes weights when the model is loaded (CPU); by default as stored in the run folder.
     """
 
     run: str = field(metadata=POSITIONAL)

@@ -1,4 +1,4 @@
-"""Texts in, lines out: what `predict` and `translate` share."""
+"""Reads texts and prints predictions, for `predict`, `translate` and `generate`."""
 
 import io
 import json
@@ -17,7 +17,7 @@ PAUSE = 0.05
 
 
 class Source(Protocol):
-    """The options that say where texts come from."""
+    """The options for the source of texts."""
 
     @property
     def texts(self) -> list[str]: ...
@@ -38,7 +38,7 @@ class Answer(Protocol):
 
 
 class Model(Protocol):
-    """What answers a window of (line number, text)."""
+    """Predicts a window of (line number, text)."""
 
     @property
     def truncated(self) -> int: ...
@@ -54,8 +54,11 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Texts:
-    """(number, text) for each text, the name of their source in errors, and the pause in it after which those that
-    have come are answered (None where nobody waits), and whether somebody types them."""
+    """The texts with their numbers, and the name of their source for error messages.
+
+    After `pause` seconds without a new text, those read so far are predicted; None waits for full windows.
+    `interactive` is whether texts are typed in a terminal.
+    """
 
     numbered: Iterator[tuple[int, str]]
     source: str
@@ -84,7 +87,7 @@ def open_texts(options: Source, columns: list[str] | str | None = None) -> Texts
 
 
 def _own_input() -> BinaryIO:
-    """Standard input by a file object of our own, since a thread that waits for `sys.stdin` blocks Python's exit."""
+    """Standard input as a separate file object; a thread that waits for `sys.stdin` would block Python's exit."""
     try:
         return open(os.dup(sys.stdin.fileno()), "rb")
     except io.UnsupportedOperation:
@@ -93,7 +96,7 @@ def _own_input() -> BinaryIO:
 
 @contextmanager
 def output() -> Iterator[None]:
-    """Standard output that its reader may close early, as `head` does."""
+    """Ignore that the reader of standard output, such as `head`, closes it early."""
     try:
         yield
         sys.stdout.flush()
@@ -102,7 +105,7 @@ def output() -> Iterator[None]:
 
 
 def _progress(model: Model, options: Source, what: str, texts: Texts) -> AbstractContextManager[Bar | None]:
-    """A bar for a file or a pipe; what is typed or passed as arguments needs none."""
+    """A progress bar for files and pipes."""
     from ..data.stream import iter_texts
 
     if options.texts or texts.interactive:
@@ -117,9 +120,9 @@ def _progress(model: Model, options: Source, what: str, texts: Texts) -> Abstrac
 
 
 def print_predictions(model: Model, options: PrintOptions, what: str, window: int, **more: Any) -> None:
-    """A line for each text, or a JSON object, as soon as a window is full or standard input pauses.
+    """Print a line or a JSON object per text, as soon as a window is full or standard input pauses.
 
-    Progress goes to standard error.
+    Progress is shown on standard error.
     """
     from ..core.windows import windows
 

@@ -1,4 +1,4 @@
-"""`transevolve sweep`: many trainings from one file, and their table; the same command resumes after a stop."""
+"""`transevolve sweep`: runs the trainings of a sweep file and tabulates them; can be resumed."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ class Options:
 
     Args:
         file: The sweep file.
-        output: Folder of the runs and the table; by default sweeps/ and the name of the file.
+        output: Folder of the runs and the table; by default sweeps/ plus the file name.
         set: Settings for all cases, such as training.epochs=1.
     """
 

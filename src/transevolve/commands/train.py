@@ -1,4 +1,4 @@
-"""`transevolve train`: a model from a recipe, from flags, or from both."""
+"""`transevolve train`: trains a model from a recipe, flags, or both."""
 
 import json
 import shlex
@@ -46,7 +46,7 @@ class Options:
         return load_recipe(self.recipe, self.overrides())
 
     def command(self) -> str:
-        """The words that give these options."""
+        """The command line with these options."""
         flags = [
             f"--{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
             for section, settings in self.overrides().items()
@@ -81,7 +81,7 @@ def run(options: Options) -> int:
 
 
 def _next(folder: str, command: str, system: str) -> str:
-    """What was made, and what to do with it."""
+    """The written files, and suggested commands."""
     run = shlex.quote(folder)
     lines = [f"wrote {folder}: the model, its tokenizer, results.json, metrics.jsonl, curves.png; next:"]
     lines += [f'  transevolve {command} {run} "a text"', f"  transevolve evaluate {run}"]

@@ -1,4 +1,4 @@
-"""`transevolve translate`: beam search for each sentence, in order."""
+"""`transevolve translate`: translates sentences with beam search."""
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -14,7 +14,7 @@ SEARCH = ("beam", "length_penalty", "extra_length", "n_best")
 
 @dataclass(frozen=True)
 class Options:
-    """Sentences come as arguments, from a file, or else as lines of standard input. An empty line stays empty.
+    """Sentences are arguments, from a file, or lines of standard input. An empty line stays empty.
 
     Args:
         run: Folder of a trained translation model.
@@ -24,10 +24,10 @@ class Options:
         beam: Beams of the search; 1 is greedy; by default the recipe's, usually 4.
         length_penalty: The exponent a of ((5 + length) / 6)^a, by which scores are divided.
         extra_length: How many tokens longer than its source a translation may be; by default the recipe's.
-        n_best: Write this many translations of each sentence, best first, each on a line; empty where there are fewer.
+        n_best: Write this many translations of each sentence, best first, one per line; missing ones are empty lines.
         json: Write one JSON object per line: source, translations and scores.
-        batch_tokens: Source tokens of a batch.
-        precision: int8 quantizes weights as the model is loaded (CPU); by default as the run folder holds them.
+        batch_tokens: Source tokens per batch.
+        precision: int8 quantizes weights when the model is loaded (CPU); by default as stored in the run folder.
         runtime: onnx translates with a folder of `transevolve export --format onnx`, without PyTorch.
         threads: Threads of onnxruntime; 0 is its default.
         device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.

@@ -1,4 +1,4 @@
-"""From a description of data to tokenised splits that a trainer can use as they are."""
+"""Reads, splits and tokenizes data for training."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """Loads the rest on first use: settings alone must not import transformers."""
+    """Import on first use, so that reading the settings does not import transformers."""
     for module in ("data", "registry", "stream"):
         if name in __all__ and hasattr(found := import_module(f".{module}", __name__), name):
             return getattr(found, name)

@@ -1,4 +1,4 @@
-"""Batches of like lengths, by sentence count or by token budget: the same ones whatever the number of processes."""
+"""Batches of similar lengths, by number of rows or tokens, independent of the number of processes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,23 +10,23 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from ..models.heads.seq2seq import shift_right
 from .views import column_views
 
-GRAIN = 16
+STEPS = 16
 IGNORED = -100
 
 
-def grained(lengths: np.ndarray) -> np.ndarray:
-    """Lengths rounded up to about a sixteenth of themselves: rows of one grain may share a batch."""
-    grain = np.maximum(1, 2 ** np.floor(np.log2(np.maximum(lengths, 1) / GRAIN))).astype(np.int64)
-    return np.maximum(-(-lengths // grain) * grain, 1)
+def rounded_lengths(lengths: np.ndarray) -> np.ndarray:
+    """Lengths rounded up by at most about 1/16; rows of the same rounded length are shuffled into batches together."""
+    unit = np.maximum(1, 2 ** np.floor(np.log2(np.maximum(lengths, 1) / STEPS))).astype(np.int64)
+    return np.maximum(-(-lengths // unit) * unit, 1)
 
 
 class Batches(Sampler[list[int]]):
-    """The batches of an epoch, and of each the parts that one process works through.
+    """The batches of an epoch, divided into the parts of one process.
 
-    Rows are shuffled, sorted by grain, and cut into batches of at most `rows` rows or `tokens` tokens (padding
-    counted); then the batches are shuffled. Their number is the same in every epoch, since it depends on the grains
-    alone. A batch is dealt out row by row to `processes * parts` parts; where it has fewer rows than that, a part
-    gets a filler: a row number `~i`, whose labels count for nothing.
+    Rows are shuffled, sorted by rounded length, and divided into batches of at most `rows` rows or `tokens` tokens,
+    padding included; then the batches are shuffled. The number of batches is the same in every epoch, because it
+    depends only on the rounded lengths. The rows of a batch are distributed over `processes * parts` parts. If there
+    are fewer rows than parts, the rest of the parts get a filler: a row number `~i`, whose labels are ignored.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Batches(Sampler[list[int]]):
     ):
         if (rows is None) == (tokens is None):
             raise ValueError("give either rows or tokens")
-        self.grains = grained(np.asarray(lengths, dtype=np.int64))
+        self.rounded = rounded_lengths(np.asarray(lengths, dtype=np.int64))
         self.rows, self.tokens = rows, tokens
         self.parts, self.process, self.processes = parts, process, processes
         self.seed, self.shuffle = seed, shuffle
         self.epoch = 0
-        self._count = len(self._bounds(np.sort(self.grains, kind="stable")[::-1]))
+        self._count = len(self._bounds(np.sort(self.rounded, kind="stable")[::-1]))
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
@@ -57,17 +57,17 @@ class Batches(Sampler[list[int]]):
         return self._count * self.parts
 
     def whole(self) -> list[np.ndarray]:
-        """This epoch's batches, of all processes together."""
+        """The batches of this epoch, for all processes."""
         random = np.random.default_rng([self.seed, self.epoch])
-        order = random.permutation(len(self.grains)) if self.shuffle else np.arange(len(self.grains))
-        order = order[np.argsort(-self.grains[order], kind="stable")]
-        batches = [order[start:end] for start, end in self._bounds(self.grains[order])]
+        order = random.permutation(len(self.rounded)) if self.shuffle else np.arange(len(self.rounded))
+        order = order[np.argsort(-self.rounded[order], kind="stable")]
+        batches = [order[start:end] for start, end in self._bounds(self.rounded[order])]
         if self.shuffle:
             batches = [batches[i] for i in random.permutation(len(batches))]
         return batches
 
     def largest(self) -> tuple[int, int]:
-        """Rows, and tokens per row, of the batch that takes most memory in attention."""
+        """The rows, and tokens per row, of the batch that needs most memory for attention."""
         shapes = [(end - start, length) for start, end, length in self._shapes()]
         return max(shapes, key=lambda shape: (shape[0] * shape[1] ** 2, shape[0]))
 
@@ -79,11 +79,11 @@ class Batches(Sampler[list[int]]):
                 yield dealt or [~int(batch[0])]
 
     def _shapes(self) -> list[tuple[int, int, int]]:
-        ordered = np.sort(self.grains, kind="stable")[::-1]
+        ordered = np.sort(self.rounded, kind="stable")[::-1]
         return [(start, end, int(ordered[start])) for start, end in self._bounds(ordered)]
 
     def _bounds(self, ordered: np.ndarray) -> list[tuple[int, int]]:
-        """Where to cut rows that are sorted from long to short, so that the first row of a batch is its longest."""
+        """The bounds of each batch in rows sorted from long to short."""
         bounds, start = [], 0
         while start < len(ordered):
             size = self.rows if self.rows is not None else max(1, (self.tokens or 1) // int(ordered[start]))
@@ -94,14 +94,14 @@ class Batches(Sampler[list[int]]):
 
 
 class RowStore(Dataset):
-    """Rows by number, memory-mapped if the data are; `~i` is row i with labels that no loss counts.
+    """Rows by number, memory-mapped if the data are; `~i` is row i with labels that the loss ignores.
 
-    The data are a `datasets.Dataset`, or a mapping of names to sequences.
+    The data are a `datasets.Dataset` or a mapping of names to sequences.
     """
 
     def __init__(self, data: Any):
-        there = data if isinstance(data, Mapping) else data.column_names
-        names = [name for name in ("input_ids", "labels", "length") if name in there]
+        available = data if isinstance(data, Mapping) else data.column_names
+        names = [name for name in ("input_ids", "labels", "length") if name in available]
         views = {name: data[name] if isinstance(data, Mapping) else column_views(data, name) for name in names}
         self.columns: dict[str, Any] = {name: view for name, view in views.items() if name != "length"}
         if "length" in views:
@@ -121,16 +121,16 @@ class RowStore(Dataset):
 
 
 class Collator:
-    """Rows padded on the right to the longest of them; labels are classes, or token ids padded with -100.
+    """Pads rows on the right to the longest row; labels are classes, or token ids padded with -100.
 
-    `start` is the token that a decoder begins with; with it, the targets shifted right are the decoder's input.
+    If `start`, the decoder's start token, is given, the targets shifted right are the decoder's input.
     """
 
     def __init__(self, pad_token_id: int, start: int | None = None):
         self.pad_token_id, self.start = pad_token_id, start
 
     def set_epoch(self, epoch: int) -> None:
-        """Called before each pass over the training rows, for batches that depend on it."""
+        """Called before each epoch, for batches that depend on it."""
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         input_ids, mask = padded([row["input_ids"] for row in rows], self.pad_token_id)
@@ -147,7 +147,7 @@ class Collator:
 
 
 def padded(sequences: Sequence[Sequence[int] | np.ndarray], value: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sequences as one matrix, and which of its entries are real. There is always at least one column."""
+    """Sequences as one padded matrix with at least one column, and the mask of its real entries."""
     longest = max(1, *map(len, sequences))
     ids = np.full((len(sequences), longest), value, dtype=np.int64)
     mask = np.zeros((len(sequences), longest), dtype=np.int64)
@@ -158,7 +158,7 @@ def padded(sequences: Sequence[Sequence[int] | np.ndarray], value: int) -> tuple
 
 
 class BatchLoader(DataLoader):
-    """A loader that tells its batches which epoch it is."""
+    """A loader that passes the epoch on to its batches."""
 
     def __init__(self, data: Dataset, batches: Batches, collate: Collator, workers: int = 0):
         super().__init__(

@@ -1,4 +1,4 @@
-"""The folder for what is generated, downloaded or prepared."""
+"""The cache folder and its locks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +21,14 @@ def cache_folder(named: str | None) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """One process at a time makes a file or folder of the cache. Yields whether another one had the lock first."""
+    """Lock a file or folder of the cache for one process. Yields whether another process had the lock first."""
     lock, waited = FileLock(path.with_name(f"{path.name}.lock")), False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            say(f"waiting for another process that prepares the same data in {path}")
+            say(f"waiting for another process that is preparing the same data in {path}")
             waited = True
             lock.acquire()
     except OSError as error:

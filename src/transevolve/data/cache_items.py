@@ -1,4 +1,4 @@
-"""What is in the cache folder: prepared data, generated data, and what a killed preparation left."""
+"""Lists and removes the contents of the cache: prepared and generated data, and leftovers of killed processes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from .prepared import FOLDER
 LOCK = ".lock"
 KEPT = {
     "listops": "generated expressions",
-    "start": "word vectors and class weights that classifiers start from",
+    "start": "initial word vectors and class weights of classifiers",
     "unlabelled": "tokens of texts without labels",
 }
 
 
 @dataclass(frozen=True)
 class CacheItem:
-    """A file or folder of the cache, and what it is, in words."""
+    """A file or folder of the cache, with its description."""
 
     path: Path
     what: str
@@ -47,7 +47,7 @@ def cache_items(root: Path) -> list[CacheItem]:
 
 
 def clear(root: Path, items: Iterable[CacheItem]) -> int:
-    """Removes items, and returns their size; one that is being prepared stays."""
+    """Remove items and return the bytes freed; items that are being prepared are kept."""
     freed = 0
     finals = [path.with_suffix("") for path in (root / FOLDER).glob(f"*{LOCK}")]
     owners = {staging_path(final): final for final in finals}
@@ -65,18 +65,18 @@ def clear(root: Path, items: Iterable[CacheItem]) -> int:
 
 
 def folder_size(path: Path) -> int:
-    """Bytes of a file, or of all files of a folder."""
+    """The size in bytes of a file, or of all files in a folder."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def shown_size(size: int) -> str:
+def format_size(size: int) -> str:
     return f"{size / 1e9:,.2f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
 
 
 def _what(path: Path) -> str:
     if TEMPORARY.fullmatch(path.name):
-        return "a preparation that runs, or was killed"
+        return "a preparation that is running or was killed"
     if path.parent.name != FOLDER:
         return KEPT.get(path.name.partition("-")[0], "other data")
     try:

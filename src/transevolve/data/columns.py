@@ -1,4 +1,4 @@
-"""Which column holds the texts and which the classes: named by the user, or recognised, or an error that asks."""
+"""Chooses the text and label columns of a table: as named by the user, or recognised by name or content."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -25,10 +25,10 @@ Columns = str | list[str]
 
 
 def choose_columns(table: Table, text: Columns | None = None, label: Columns | None = None) -> tuple[Columns, Columns]:
-    """The columns of texts and labels: one of each, or two of texts, or several of labels.
+    """The text columns (one, or two for pairs) and the label columns (one or several).
 
-    A column that the user names must exist. Otherwise a column is recognised by an obvious name. In a table of two
-    columns the other one then needs no obvious name; if neither has one, the classes are the column with fewer values.
+    A column that the user names must exist. Other columns are recognised by a common name. In a table of two columns,
+    one common name is enough; with none, the column with fewer distinct values is the label.
     """
     if text is None:
         text = recognised_pair(table.columns, label)
@@ -40,7 +40,7 @@ def choose_columns(table: Table, text: Columns | None = None, label: Columns | N
             require_column(table, name, role)
     if len(texts) > 2:
         raise UserError(f"data.text names {len(texts)} columns, {quoted(texts)}: give one, or two for pairs of texts")
-    twice = [name for place, name in enumerate([*texts, *labels]) if name in [*texts, *labels][:place]]
+    twice = [name for position, name in enumerate([*texts, *labels]) if name in [*texts, *labels][:position]]
     if twice:
         raise UserError(f"data.text and data.label name the column {twice[0]!r} twice: name different columns")
     found = [recognised(table.columns, TEXT_NAMES, {*labels}), recognised(table.columns, LABEL_NAMES, {*texts})]
@@ -48,7 +48,7 @@ def choose_columns(table: Table, text: Columns | None = None, label: Columns | N
         rest = [column for column in table.columns if column not in (*texts, *labels)]
         if not names and name is None and len(rest) != 1:
             raise UserError(
-                f"{table.file}: which column holds the {role}s? Name it with data.{role}: {quoted(table.columns)}"
+                f"{table.file}: which column contains the {role}s? Name it with data.{role}: {quoted(table.columns)}"
             )
         if not names:
             names.append(name or rest[0])
@@ -56,7 +56,7 @@ def choose_columns(table: Table, text: Columns | None = None, label: Columns | N
 
 
 def recognised_pair(columns: Sequence[str], label: Columns | None) -> list[str] | None:
-    """The two text columns that common data sets of pairs have."""
+    """Two text columns with the names that common data sets of pairs use."""
     by_name = {column.casefold(): column for column in columns if column not in names_of(label)}
     return next(([by_name[name] for name in pair] for pair in PAIR_NAMES if all(n in by_name for n in pair)), None)
 
@@ -75,22 +75,24 @@ def _choose_two(table: Table, text: str | None, label: str | None) -> tuple[str,
         text = text or (second if label == first else first)
         label = label or (second if text == first else first)
     if text is None:
-        raise UserError(f"{table.file}: which column holds the texts? Name it with data.text: {quoted(table.columns)}")
+        raise UserError(
+            f"{table.file}: which column contains the texts? Name it with data.text: {quoted(table.columns)}"
+        )
     if label is None:
         raise UserError(
-            f"{table.file}: which column holds the labels? Name it with data.label: {quoted(table.columns)}"
+            f"{table.file}: which column contains the labels? Name it with data.label: {quoted(table.columns)}"
         )
     return text, label
 
 
 def choose_text_column(table: Table, text: str | None = None) -> str:
-    """The column of texts, when no classes are needed."""
+    """The text column, if no labels are needed."""
     require_column(table, text, "text")
     if len(table.columns) == 1:
         return table.columns[0]
     text = text or recognised(table.columns, TEXT_NAMES, set())
     if text is None:
-        raise UserError(f"{table.file}: which column holds the texts? Name it: {quoted(table.columns)}")
+        raise UserError(f"{table.file}: which column contains the texts? Name it: {quoted(table.columns)}")
     return text
 
 
@@ -103,7 +105,7 @@ def require_column(table: Table, name: str | None, role: str) -> None:
 
 
 def recognised(columns: Sequence[str], names: Sequence[str], taken: set[str | None]) -> str | None:
-    """The one column with an obvious name; the most obvious one, `names[0]`, wins over the others."""
+    """The only column with one of these names; `names[0]` takes precedence over the others."""
     found = [column for column in columns if column.casefold() in names and column not in taken]
     first = [column for column in found if column.casefold() == names[0]]
     if len(first) == 1:
@@ -113,17 +115,17 @@ def recognised(columns: Sequence[str], names: Sequence[str], taken: set[str | No
 
 def _by_content(table: Table) -> tuple[str, str]:
     sample = [values for _, values in islice(table.select(table.columns), SAMPLE)]
-    kinds = [len({repr(values[place]) for values in sample}) for place in (0, 1)]
+    kinds = [len({repr(values[position]) for values in sample}) for position in (0, 1)]
     if kinds[0] == kinds[1]:
         raise UserError(
-            f"{table.file}: which of {quoted(table.columns)} holds the texts, and which the labels?"
+            f"{table.file}: which of {quoted(table.columns)} contains the texts, and which the labels?"
             " Name them with data.text and data.label"
         )
-    place = kinds.index(min(kinds))
-    text, label = table.columns[1 - place], table.columns[place]
-    if table.unit == "line" and canonical(label) in {str(values[place]).strip() for values in sample}:
+    position = kinds.index(min(kinds))
+    text, label = table.columns[1 - position], table.columns[position]
+    if table.unit == "line" and canonical(label) in {str(values[position]).strip() for values in sample}:
         raise UserError(
             f"{table.file}, line 1: {label!r} is a label here and in other lines, so the file has no header;"
-            f" put one above it, such as {'text,label' if place else 'label,text'}"
+            f" put one above it, such as {'text,label' if position else 'label,text'}"
         )
     return text, label

@@ -1,6 +1,6 @@
-"""Words with a tag each: CoNLL files, or the lists `tokens` and `tags` of jsonl and parquet.
+"""Tagged words: CoNLL files, or the lists `tokens` and `tags` of jsonl and parquet.
 
-A sentence keeps its words in one text with a space between them, and its tags likewise.
+The words of a sentence are stored as one text, separated by spaces, and so are its tags.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ Sentence = tuple[int, list[str], list[str]]
 
 @dataclass
 class TaggedSource:
-    """The files of tagged words by split; the first one read decides on the columns."""
+    """The files of tagged words by split; the first one read determines the columns."""
 
     names: Mapping[Split, str]
     options: DataOptions
@@ -40,7 +40,7 @@ class TaggedSource:
             rows = _rows(table.file, table.unit, table_sentences(table, words, tags))
             self.columns = {"text": words, "label": tags}
         if not rows.texts:
-            raise UserError(f"{path}: the file holds no sentences; put the data in it")
+            raise UserError(f"{path}: the file contains no sentences; put the data in it")
         return rows
 
 
@@ -59,7 +59,7 @@ def tagged_source(options: DataOptions) -> TaggedSource:
 
 
 def conll_sentences(path: str | Path) -> Iterator[Sentence]:
-    """Sentences between blank lines, numbered by their first line; a line's first field is a word, its last the tag."""
+    """Sentences separated by blank lines, numbered by their first line; fields are the word, ..., the tag."""
     words: list[str] = []
     tags: list[str] = []
     start = 0
@@ -91,7 +91,7 @@ def table_sentences(table: Table, words: str, tags: str) -> Iterator[Sentence]:
     for number, (first, second) in table.select((words, tags)):
         for name, value in ((words, first), (tags, second)):
             if not isinstance(value, list | tuple):
-                raise UserError(f"{table.where(number)}: {name!r} holds a {type(value).__name__}, not a list")
+                raise UserError(f"{table.where(number)}: {name!r} contains a {type(value).__name__}, not a list")
         if len(first) != len(second):
             raise UserError(
                 f"{table.where(number)}: {len(first)} {words!r} and {len(second)} {tags!r}; give every word one tag"
@@ -99,7 +99,9 @@ def table_sentences(table: Table, words: str, tags: str) -> Iterator[Sentence]:
         if not first:
             raise UserError(f"{table.where(number)}: {words!r} is empty; remove the row")
         for name, values in ((words, first), (tags, second)):
-            empty = [place for place, value in enumerate(values, start=1) if not str(value).strip() or value is None]
+            empty = [
+                position for position, value in enumerate(values, start=1) if not str(value).strip() or value is None
+            ]
             if empty:
                 raise UserError(f"{table.where(number)}: item {empty[0]} of {name!r} is empty; remove it and its pair")
         yield number, [str(word) for word in first], [str(tag) for tag in second]
@@ -117,7 +119,7 @@ def _rows(file: str, unit: str, sentences: Iterable[Sentence]) -> Rows:
 
 
 def join_words(words: Sequence[str]) -> str:
-    """Words with a space between them; spaces inside a word become no-break spaces."""
+    """Join words with spaces; spaces inside a word become no-break spaces."""
     return " ".join("\u00a0".join(word.split()) or "\u00a0" for word in words)
 
 
@@ -128,7 +130,7 @@ def _columns(table: Table, options: DataOptions) -> tuple[str, str]:
         if name is None or name not in table.columns:
             what = "words" if role == "text" else "tags"
             raise UserError(
-                f"{table.file}: which column holds the lists of {what}? Name it with data.{role}:"
+                f"{table.file}: which column contains the lists of {what}? Name it with data.{role}:"
                 f" {quoted(table.columns)}"
             )
         chosen.append(name)

@@ -1,4 +1,4 @@
-"""What a file holds: a sum of its contents, and its lines."""
+"""The checksum and number of lines of a file."""
 
 import hashlib
 import os
@@ -13,10 +13,7 @@ PARQUET = b"PAR1"
 
 @dataclass(frozen=True)
 class Contents:
-    """The sha256 of a file's contents, and how many lines they have, decompressed: packing a file changes neither.
-
-    Parquet has no lines.
-    """
+    """The sha256 and number of lines of a file, both after decompression. `lines` is None for parquet."""
 
     sha256: str
     lines: int | None
@@ -30,7 +27,7 @@ def contents_of(path: str | Path) -> Contents:
 
 @lru_cache(maxsize=64)
 def _contents(path: Path, *stat: int) -> Contents:
-    """Computed once per process, unless the file is written to."""
+    """Computed once per process, unless the file changes."""
     digest, lines, first, last = hashlib.sha256(), 0, b"", b"\n"
     with open_bytes(path) as stream, gzip_errors(str(path)):
         while block := stream.read(1 << 20):

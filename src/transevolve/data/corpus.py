@@ -1,4 +1,4 @@
-"""Texts without labels for language models, cut into windows and tokenized."""
+"""Texts without labels for language models, tokenized and split into windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from .encoding import Encoded, SplitWriter, encode
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .parts import MOST_ROWS, SHARE
 from .prepared import prepared
-from .shards import called
+from .shards import file_names
 from .splitting import cut_rows, stratified_cut, stratified_sample
 from .stored import batched, progress
 from .tokenizers import BOS, DEFAULT_VOCAB_SIZE, MASK, build_tokenizer
@@ -34,15 +34,15 @@ LEARNED = ("wordpiece", *SUBWORDS)
 
 @dataclass(frozen=True)
 class CorpusTask:
-    """How texts become the rows of a language model.
+    """Converts texts to the rows of a language model.
 
     Args:
         tokenizer: The default tokenizer.
-        tokenizers: The tokenizers that will do.
-        causal: Whether tokens are predicted from those before them. A text then starts with the tokenizer's first
-            token and ends with its end token, and its windows continue it. Otherwise each window is framed as a text,
-            and the tokenizer has a mask token, which it recognises in texts.
-        max_length: The default number of tokens of a window.
+        tokenizers: The supported tokenizers.
+        causal: Whether the model is causal. If so, each text starts with the start token and ends with the end token,
+            and only then is split into windows. Otherwise each window gets the special tokens of a whole text, and
+            the tokenizer recognises a mask token in texts.
+        max_length: The default number of tokens per window.
     """
 
     tokenizer: str
@@ -72,7 +72,7 @@ class CorpusTask:
             replace(options, tokenizer=kind, max_length=max_length, vocab_size=size),
             load,
             loader=f"{self} {SHARE} {MOST_ROWS}",
-            names={split: called(paths) for split, paths in files.items()},
+            names={split: file_names(paths) for split, paths in files.items()},
             hub={},
             tokenizer=tokenizer,
             labels=labels,
@@ -96,7 +96,7 @@ class CorpusTask:
         if tokenizer is None:
             texts: Any = parts["train"]
             tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
-            (begin_texts if self.causal else add_mask)(tokenizer)
+            (add_start_token if self.causal else add_mask)(tokenizer)
         report = DataReport(
             task=options.task,
             selection=_selection(options, files, cut),
@@ -113,11 +113,11 @@ class CorpusTask:
         return TextData(train, validation, test, [], tokenizer, report)
 
     def require(self, tokenizer: PreTrainedTokenizerFast) -> None:
-        """Refuses a tokenizer of another kind of model."""
+        """Raise an error if the tokenizer belongs to another kind of model."""
         if self.causal and special_frame(tokenizer)[1]:
             raise UserError(
-                "the model's tokenizer puts a token after every text, so that no text can continue: a causal model"
-                " needs one that does not, such as that of `transevolve pretrain --objective causal`"
+                "the model's tokenizer adds an end token to every text, so a causal model cannot continue it;"
+                " use a tokenizer without one, such as that of `transevolve pretrain --objective causal`"
             )
         if not self.causal and tokenizer.mask_token_id is None:
             raise UserError("the model's tokenizer has no mask token: a masked model needs one")
@@ -130,7 +130,7 @@ class CorpusTask:
         splits: Sequence[Split],
         learn: bool,
     ) -> dict[Split, Corpus]:
-        """The splits that are asked for, and train if it is needed to make them."""
+        """The requested splits, and train if they are derived from it."""
         needed: set[Split] = {split for split in splits if split in files}
         if learn or (cut and "validation" in splits):
             needed.add("train")
@@ -140,7 +140,7 @@ class CorpusTask:
             raise UserError(f"the task {options.task!r} needs data.path, a file of texts or a folder of them")
         column = options.text if isinstance(options.text, str) else None
         parts: dict[Split, Corpus] = {split: Corpus(files[split], column) for split in SPLITS if split in needed}
-        wanted = {split: options.rows_wanted(split) for split in SPLITS}
+        limits = {split: options.rows_wanted(split) for split in SPLITS}
         if cut and "train" in parts:
             whole = parts["train"]
             if len(whole) < 2:
@@ -148,15 +148,15 @@ class CorpusTask:
                     f"{whole.origin}: one text cannot be cut into train and validation; add texts, one per line or row,"
                     " or give a file with data.validation"
                 )
-            asked = None if options.validation is None else float(options.validation)
-            share = min(SHARE, MOST_ROWS / len(whole)) if asked is None else asked
+            requested = None if options.validation is None else float(options.validation)
+            share = min(SHARE, MOST_ROWS / len(whole)) if requested is None else requested
             rest, taken = stratified_cut(np.zeros(len(whole)), share, options.seed)
-            if wanted["validation"] is None:
-                wanted["validation"] = cut_rows(wanted["train"], len(rest), len(taken))
+            if limits["validation"] is None:
+                limits["validation"] = cut_rows(limits["train"], len(rest), len(taken))
             parts["train"] = whole.select(rest, whole.origin)
             parts["validation"] = whole.select(taken, _cut_description(options))
         for split, part in parts.items():
-            rows = wanted[split]
+            rows = limits[split]
             if rows is not None and rows < len(part):
                 origin = f"{part.origin}, a sample of {len(part):,} texts (seed {options.seed})"
                 parts[split] = part.select(stratified_sample(np.zeros(len(part)), rows, options.seed), origin)
@@ -197,7 +197,7 @@ class CorpusTask:
 
 
 def add_mask(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Gives a tokenizer a mask token, and makes it recognise that token where a text spells it out."""
+    """Add a mask token to a tokenizer, and recognise it in texts."""
     if tokenizer.mask_token_id is None:
         pieces = tokenizer.eos_token is not None
         mask: Any = AddedToken(MASK, lstrip=pieces, rstrip=pieces, special=True)
@@ -205,10 +205,10 @@ def add_mask(tokenizer: PreTrainedTokenizerFast) -> None:
     tokenizer.split_special_tokens = False
 
 
-def begin_texts(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Makes subwords begin a text instead of ending it: what is written next continues the text.
+def add_start_token(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Make a subword tokenizer add a start token instead of an end token, so that texts can be continued.
 
-    Decoding then keeps the space before the first word, since what it decodes may be the continuation of a text.
+    Decoding then keeps the space before the first word, because the tokens may continue a text.
     """
     if tokenizer.bos_token_id is not None:
         backend: Any = tokenizer.backend_tokenizer
@@ -220,7 +220,11 @@ def begin_texts(tokenizer: PreTrainedTokenizerFast) -> None:
 def _selection(options: DataOptions, files: dict[Split, list[Path]], cut: bool) -> str:
     if cut:
         return f"validation, {_cut_description(options)}"
-    return "no split: data.validation is 0" if options.validation == 0 else f"validation, {called(files['validation'])}"
+    return (
+        "no split: data.validation is 0"
+        if options.validation == 0
+        else f"validation, {file_names(files['validation'])}"
+    )
 
 
 def _cut_description(options: DataOptions) -> str:

@@ -1,4 +1,4 @@
-"""Texts without labels: files of any kind, or folders of them, read as a stream."""
+"""Texts without labels, streamed from files or folders."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 from ..core.errors import UserError, quoted
 from .files import SPLIT_NAMES
 from .options import DataOptions, Split
-from .shards import called
+from .shards import file_names
 from .stored import progress
 from .stream import iter_texts
 from .tables import table_format
@@ -19,7 +19,7 @@ PLAIN = (".txt", ".text")
 
 
 def corpus_files(options: DataOptions) -> dict[Split, list[Path]]:
-    """The files of each split. In a folder, all that are not named validation or test are for training."""
+    """The files of each split. In a folder, all files not named validation or test are for training."""
     found: dict[Split, list[Path]] = {}
     if options.path is not None:
         path = _existing(options.path, "path")
@@ -48,25 +48,25 @@ def _text_files(folder: Path) -> list[Path]:
     files = text_files(folder)
     fitting = [file for file in files if table_format(file) or {*PLAIN} & {*file.suffixes}]
     if not fitting:
-        there = quoted(file.name for file in files) or "no file"
+        available = quoted(file.name for file in files) or "no file"
         raise UserError(
             f"{folder}: there is no file of texts; looked for .txt, .csv, .tsv, .jsonl and .parquet (plain or .gz),"
-            f" found {there}"
+            f" found {available}"
         )
     return fitting
 
 
 class Corpus:
-    """The texts of some files, read again at every iteration; texts of white space alone are left out.
+    """The texts of some files, read again at every iteration; texts of only white space are skipped.
 
-    `kept` marks those that belong to this corpus, None is all of them; `size` is their length in characters.
+    `kept` is a mask of the texts in this corpus, None for all texts; `size` is their length in characters.
     """
 
     def __init__(
         self, files: list[Path], column: str | None, kept: np.ndarray | None = None, origin: str = "", size: int = 0
     ):
         self.files, self.column, self.kept, self.size = files, column, kept, size
-        self.origin = origin or called(files)
+        self.origin = origin or file_names(files)
         self.count = self._measure() if kept is None else int(kept.sum())
         if not self.count:
             raise UserError(f"{self.origin}: there is no text in it; name files with text, one per line or row")
@@ -78,7 +78,7 @@ class Corpus:
         return (text for _, text in self.numbered())
 
     def numbered(self) -> Iterator[tuple[str, str]]:
-        """(place, text) of each text."""
+        """Yield (location, text)."""
         if self.kept is None:
             return self._all()
         return (item for item, kept in zip(self._all(), self.kept, strict=False) if kept)
@@ -87,14 +87,14 @@ class Corpus:
         return self.size
 
     def select(self, rows: np.ndarray, origin: str = "") -> "Corpus":
-        """The texts with these numbers among those of this corpus; their size is by the average."""
-        places = np.arange(self.count) if self.kept is None else np.flatnonzero(self.kept)
+        """The texts with these indices; their size is estimated from the average."""
+        positions = np.arange(self.count) if self.kept is None else np.flatnonzero(self.kept)
         kept = np.zeros(self.count if self.kept is None else len(self.kept), dtype=bool)
-        kept[places[rows]] = True
+        kept[positions[rows]] = True
         return Corpus(self.files, self.column, kept, origin, self.size * len(rows) // self.count)
 
     def _measure(self) -> int:
-        """Counts the texts and their characters."""
+        """Count the texts and their characters."""
         count = 0
         with progress(f"reading {self.origin}", None) as advance:
             for _, text in self._all():

@@ -1,4 +1,4 @@
-"""What a task hands to training: tokenised splits, class names, a tokenizer, and the facts about them."""
+"""The output of a task: tokenized splits, class names, the tokenizer, and a report about them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class SplitFacts:
-    """One split, counted.
+    """Statistics of one split.
 
     Args:
-        origin: Where the rows came from.
-        rows: How many there are.
-        classes: Rows of each class, where labels are classes.
-        numbers: Least, mean and largest label, where labels are numbers.
-        empty: Rows without any text; they are kept, and hold only the tokenizer's special tokens.
-        truncated: Rows that were longer than the maximum length, and were cut.
-        tokens: Tokens in all rows, after cutting.
-        unknown: Those of them that the vocabulary does not hold.
-        cut_tokens: Tokens that were cut off.
-        windows: Windows that the rows are read in, where longer rows are not cut.
+        origin: Where the rows come from.
+        rows: Number of rows.
+        classes: Rows per class, if labels are classes.
+        numbers: Minimum, mean and maximum label, if labels are numbers.
+        empty: Rows without text. They are kept and contain only the tokenizer's special tokens.
+        truncated: Rows longer than the maximum length, which were truncated.
+        tokens: Tokens in all rows, after truncation.
+        unknown: Tokens that are not in the vocabulary.
+        cut_tokens: Tokens removed by truncation.
+        windows: Number of windows, if long rows are split instead of truncated.
     """
 
     origin: str
@@ -43,7 +43,7 @@ class SplitFacts:
 
     @property
     def lost(self) -> float:
-        """The share of all tokens that was cut off."""
+        """The fraction of all tokens that truncation removed."""
         return self.cut_tokens / max(self.tokens + self.cut_tokens, 1)
 
     def line(self) -> str:
@@ -65,19 +65,19 @@ class SplitFacts:
 
 @dataclass
 class PairFacts:
-    """One split of sentences and their translations, counted.
+    """Statistics of one split of sentence pairs.
 
     Args:
-        origin: Where the pairs came from.
-        rows: How many pairs there are, without those skipped.
-        skipped_empty: Pairs of train that were left out because one side is empty.
-        skipped_long: Pairs of train that were left out because one side is longer than the maximum length.
-        empty: Pairs of another split with an empty side; they are kept.
-        truncated: Sources of another split that were longer than the maximum length, and were cut.
-        truncated_targets: Targets likewise; they are cut for the loss only, never for a score.
-        tokens: Tokens of both sides, after cutting.
-        target_tokens: Those of the targets.
-        unknown: Those of both sides that the vocabulary does not hold.
+        origin: Where the pairs come from.
+        rows: Number of pairs, without the skipped ones.
+        skipped_empty: Training pairs skipped because one side is empty.
+        skipped_long: Training pairs skipped because one side is longer than the maximum length.
+        empty: Pairs of other splits with an empty side. They are kept.
+        truncated: Sources of other splits that were truncated to the maximum length.
+        truncated_targets: Truncated targets of other splits. They are truncated for the loss only, not for scores.
+        tokens: Tokens of both sides, after truncation.
+        target_tokens: Tokens of the targets.
+        unknown: Tokens of both sides that are not in the vocabulary.
     """
 
     origin: str
@@ -108,11 +108,11 @@ class PairFacts:
 
 @dataclass
 class DataReport:
-    """Everything a reader of a result needs to know about its data.
+    """A description of the data, for the log and the results.
 
     Args:
-        columns: The columns that were read, by the setting that would name them.
-        settings: What the task used for settings of the data that may be left out.
+        columns: The columns that were read, by the name of their setting.
+        settings: The values that the task used for optional data settings.
     """
 
     task: str
@@ -131,7 +131,7 @@ class DataReport:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """The report for people, before training."""
+        """The report as text, printed before training."""
         head = [f"task {self.task}; tokenizer: {self.tokenizer}; at most {self.max_length:,} tokens per text"]
         if self.columns:
             head.append("columns: " + ", ".join(f"{role} = {name!r}" for role, name in self.columns.items()))
@@ -147,12 +147,16 @@ class DataReport:
 class TextData:
     """Splits with the columns `input_ids`, `labels` and `length`.
 
-    A split is None where there is none, or where it was not asked for. `labels` names the model's outputs. In
-    classification the column `labels` is an index into these names. In translation it is the target's tokens, as
-    `input_ids` is the source's, each with its end token; `length` is that of the longer side; validation and test also
-    have the original texts, `source` and `target`; and the outputs have no names. `originals` has the texts of labelled
-    rows as they were read, by split; `folder` is where prepared data are, and
-    `tokenizer_sha256` the sum of their tokenizer.
+    In classification, the column `labels` is an index into the list `labels`. In translation, the columns `input_ids`
+    and `labels` are the tokens of source and target, each with an end token, `length` is the longer of the two, and
+    validation and test have the original texts in the columns `source` and `target`.
+
+    Args:
+        train: The training rows. A split that does not exist or was not requested is None.
+        labels: Names of the model's outputs. Empty in translation.
+        originals: The texts of labelled rows before tokenization, by split.
+        folder: The folder of the prepared data.
+        tokenizer_sha256: The checksum of the tokenizer in that folder.
     """
 
     train: "Dataset | None"
@@ -166,7 +170,7 @@ class TextData:
     tokenizer_sha256: str | None = None
 
     def texts(self, split: Split) -> Sequence[str] | None:
-        """The text of each row of a split as it was read; None if its rows are generated, or are pairs."""
+        """The original text of each row of a split; None if rows are generated or are sentence pairs."""
         return self.originals.get(split)
 
     def split(self, name: Split) -> "Dataset | None":

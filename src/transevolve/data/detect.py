@@ -1,4 +1,4 @@
-"""The task that a table speaks for by itself: lists of words and tags, or lists of labels."""
+"""Detects the task from the columns of a table: lists of words and tags, or lists of labels."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from .tables import open_table, table_format
 
 
 def detected_task(options: DataOptions) -> str:
-    """The name of the task; `files` unless a jsonl or parquet table holds lists. What cannot be read is not judged."""
+    """The name of the task: `files` unless a jsonl or parquet table contains lists. Read errors are ignored here."""
     task = task_of(options)
     if task != "files" or options.path is None:
         return options.task

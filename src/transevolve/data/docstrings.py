@@ -1,7 +1,7 @@
-"""`docstrings`: which library does a sentence document? Real English text that every machine with this package has.
+"""`docstrings`: predict which library a sentence documents. Needs no download.
 
-The sentences come from the docstrings of Python and of libraries that this package depends on. Modules, not sentences,
-are split into train, validation and test, and a sentence that names its library, or stands in two of them, is left out.
+The sentences are from the docstrings of Python and of libraries that this package depends on. Train, validation and
+test are split by module. Sentences that name their library, or occur in two libraries, are skipped.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from .text import TextTask
 
 GENERATOR = 1
 USES = TEXT_USES - {"path", "hub", "hub_config", "text", "label", "validation", "test"}
-# The words that give a library away.
+# Words that reveal the library.
 LIBRARIES = {
     "matplotlib": ("matplotlib", "pyplot"),
     "numpy": ("numpy", "np."),
@@ -50,7 +50,7 @@ PROSE = re.compile(r"[A-Z][\w ,;:'()/-]*[.!?]")
 
 
 class Docstrings(TextTask):
-    """Texts and classes that are generated once for each set of installed versions."""
+    """Texts and classes, generated once per set of installed versions."""
 
     def _source(self, options: DataOptions) -> Source:
         path = cached_sentences(cache_folder(options.cache))
@@ -61,7 +61,7 @@ class Docstrings(TextTask):
 
 
 def versions() -> str:
-    """The libraries that are installed, with their versions."""
+    """The installed libraries and their versions."""
     found = {}
     for library in LIBRARIES:
         if library == "python":
@@ -87,14 +87,14 @@ def cached_sentences(folder: Path) -> Path:
 
 
 def generate() -> list[tuple[str, str, str]]:
-    """(sentence, library, split) of every library that is installed."""
+    """(sentence, library, split) for all installed libraries."""
     found: dict[str, tuple[str, str] | None] = {}
     for library in LIBRARIES:
         for sentence, split in _sentences_of(library):
             known = found.setdefault(sentence, (library, split))
             if known is not None and known[0] != library:
                 found[sentence] = None
-    return [(sentence, *place) for sentence, place in found.items() if place is not None]
+    return [(sentence, *position) for sentence, position in found.items() if position is not None]
 
 
 def _sentences_of(library: str) -> Iterator[tuple[str, str]]:
@@ -112,7 +112,7 @@ def _sentences_of(library: str) -> Iterator[tuple[str, str]]:
 
 
 def _folder(library: str) -> Path | None:
-    """Where the source of a library is, found without importing it."""
+    """The source folder of a library, found without importing it."""
     if library == "python":
         return Path(sysconfig.get_paths()["stdlib"])
     spec = find_spec(library)
@@ -120,13 +120,13 @@ def _folder(library: str) -> Path | None:
 
 
 def _modules(folder: Path) -> list[tuple[bytes, Path]]:
-    """Modules without tests, in an order that mixes subpackages and is the same on every machine."""
+    """Modules except tests, in an order that mixes subpackages and is the same on every machine."""
     files = [file for file in folder.rglob("*.py") if not SKIPPED & {*file.relative_to(folder).parts}]
     return sorted((hashlib.sha256(file.relative_to(folder).as_posix().encode()).digest(), file) for file in files)
 
 
 def docstrings(file: Path) -> Iterator[str]:
-    """Strings that stand alone, which are docstrings; a parser would take ten times as long to find them."""
+    """The docstrings of a file, found with a regular expression, which is ten times as fast as a parser."""
     try:
         source = file.read_text(encoding="utf-8") if file.stat().st_size <= LARGEST_FILE else ""
     except (OSError, UnicodeDecodeError):
@@ -138,7 +138,7 @@ def docstrings(file: Path) -> Iterator[str]:
 
 
 def sentences(text: str, names: Sequence[str]) -> Iterator[str]:
-    """Plain sentences of the first paragraph that contain none of the names."""
+    """Plain sentences of the first paragraph that do not contain any of the names."""
     paragraph = " ".join(text.strip().split("\n\n")[0].split())
     for sentence in SENTENCE_END.split(paragraph):
         named = any(name in sentence.lower() for name in names)

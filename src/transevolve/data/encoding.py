@@ -1,4 +1,4 @@
-"""Texts to token ids, by the batch, straight into Arrow columns."""
+"""Tokenizes texts in batches, directly into Arrow columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ..core.errors import UserError
 from .pair_tokenizers import is_paired
 from .stored import TEXT, TableWriter
 from .tokenizers import FIRST_BYTE
-from .wide_rows import parted
+from .wide_rows import split_pair
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -23,9 +23,9 @@ BATCH = 1024
 
 @dataclass
 class Encoded:
-    """Token ids of all texts, end to end; text i is `ids[offsets[i]:offsets[i + 1]]`.
+    """The concatenated token ids of texts; text i is `ids[offsets[i]:offsets[i + 1]]`.
 
-    `truncated` texts were cut, and `cut` tokens with them.
+    `truncated` is the number of truncated texts, `cut` the number of tokens removed from them.
     """
 
     ids: np.ndarray
@@ -47,18 +47,18 @@ class Encoded:
         return Encoded(self.ids[np.repeat(kept, lengths)], offsets_of(lengths[kept]))
 
     def column(self) -> pa.Array:
-        """Lists of ids on the same memory."""
+        """The ids as an Arrow column of lists, without copying."""
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
 
     def dataset(self, labels: np.ndarray, per_token: bool = False) -> "Dataset":
-        """A label per text, or a row of labels, or a label per token."""
+        """A dataset with one label, a row of labels, or one label per token for each text."""
         table = SplitWriter()
         table.add_rows(self, labels, per_token=per_token)
         return table.split()
 
 
 class SplitWriter(TableWriter):
-    """The rows of a split, added batch by batch."""
+    """Writes the rows of a split, batch by batch."""
 
     def __init__(self):
         super().__init__()
@@ -75,10 +75,11 @@ class SplitWriter(TableWriter):
         texts: Sequence[str] | None = None,
         start: int = 0,
     ) -> None:
-        """Rows with a label per text, or a row of labels, or a label per token.
+        """Add rows with one label, a row of labels, or one label per token for each text.
 
-        `owners` numbers the text that each row is a window of; its label is that of the text. The first of these texts
-        is text `start` of the split. Texts are stored with their first window, but are no column of the split.
+        If rows are windows of texts, `owners` is the index of each row's text in this batch, and `start` the index of
+        the batch's first text in the split. Texts are stored with their first window, but are not a column of the
+        split.
         """
         labels = labels if owners is None else labels[owners]
         marks = pa.array(labels.ravel())
@@ -96,7 +97,7 @@ class SplitWriter(TableWriter):
         self.add(columns)
 
     def add_pairs(self, sources: Encoded, targets: Encoded, texts: Mapping[str, Sequence[str]]) -> None:
-        """Sources as `input_ids`, targets as `labels`, the longer of both as `length`, and columns of text."""
+        """Add sources as `input_ids`, targets as `labels`, the longer length as `length`, and text columns."""
         longer = np.maximum(sources.lengths, targets.lengths)
         columns = {"input_ids": sources.column(), "labels": targets.column(), "length": _int32(longer)}
         columns |= {name: pa.array(column, pa.large_string()) for name, column in texts.items()}
@@ -105,7 +106,7 @@ class SplitWriter(TableWriter):
         self.add(columns)
 
     def split(self) -> "Dataset":
-        """The split; its fingerprint is computed here because the library's own way copies all columns."""
+        """The split. Its fingerprint is computed here because the datasets library would copy all columns."""
         return self.dataset(self.names, self.digest.hexdigest()[:16])
 
     def _digest(self, *content: np.ndarray) -> None:
@@ -122,7 +123,7 @@ def _with_first(texts: Sequence[str], owners: np.ndarray | None) -> Sequence[str
 
 
 def joined_ids(rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
-    """The token ids of a dataset end to end, and where each text starts, without Python's integers."""
+    """The concatenated token ids of a dataset, and the offset of each text, without Python integers."""
     column = rows.data.column("input_ids").combine_chunks()
     offsets = column.offsets.to_numpy()
     return column.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]], offsets - offsets[0]
@@ -133,7 +134,7 @@ def _int32(values: np.ndarray) -> pa.Array:
 
 
 def id_type(vocab_size: int) -> type[np.unsignedinteger]:
-    """The smallest type that holds every id: a corpus of characters is then a quarter of its size in int32."""
+    """The smallest type for all ids."""
     return next(kind for kind in (np.uint8, np.uint16, np.uint32) if vocab_size <= np.iinfo(kind).max + 1)
 
 
@@ -142,14 +143,14 @@ def encode(
 ) -> Encoded:
     """Encode as `tokenizer(text, truncation=True, max_length=max_length)` does, and count what was cut.
 
-    Nothing is cut if there is no maximum. `where(i)` says where text i came from, for an error.
+    If `max_length` is None, texts are not truncated. `where(i)` is the origin of text i, for error messages.
     """
     paired = is_paired(tokenizer)
     if max_length is not None and max_length <= tokenizer.num_special_tokens_to_add(pair=paired):
-        raise UserError(f"data.max_length {max_length} leaves no room for text beside the special tokens; raise it")
+        raise UserError(f"data.max_length {max_length} leaves no room for text besides the special tokens; increase it")
     unit = tokenizer.init_kwargs.get("unit")
     if paired:
-        pairs = [parted(text, where(place)) for place, text in enumerate(texts)]
+        pairs = [split_pair(text, where(position)) for position, text in enumerate(texts)]
         return _encode_pieces(tokenizer, pairs, max_length, where)
     if unit is not None:
         return _encode_symbols(tokenizer, unit, texts, max_length)
@@ -184,14 +185,14 @@ def _encode_pieces(
     finally:
         backend.no_truncation()
     if not lengths.all():
-        raise UserError(f"{where(int(np.argmin(lengths)))}: there is not one token in this text; remove the row")
+        raise UserError(f"{where(int(np.argmin(lengths)))}: this text has no tokens; remove the row")
     return Encoded(concatenated(parts, tokenizer), offsets_of(lengths), truncated, cut)
 
 
 def _not_encodable(
     tokenizer: PreTrainedTokenizerFast, batch: list[Any], error: Exception, where: Callable[[int], str]
 ) -> Exception:
-    """Name the text that the tokenizer refused."""
+    """An error that names the text the tokenizer cannot encode."""
     for index, text in enumerate(text if isinstance(text, str) else " ".join(text) for text in batch):
         try:
             tokenizer.backend_tokenizer.encode(text)
@@ -205,7 +206,7 @@ def _not_encodable(
 def _encode_symbols(
     tokenizer: PreTrainedTokenizerFast, unit: str, texts: Sequence[str], max_length: int | None
 ) -> Encoded:
-    """Bytes and characters need no search: a table lookup is a hundred times faster than the library's model."""
+    """Encode bytes or characters with a table lookup, a hundred times faster than the library's model."""
     table = _symbol_table(tokenizer, unit)
     codec, code_type = ("utf-8", np.uint8) if unit == "byte" else ("utf-32-le", np.uint32)
     start = np.array([tokenizer.cls_token_id], dtype=table.dtype)
@@ -221,7 +222,7 @@ def _encode_symbols(
 
 
 def _symbol_table(tokenizer: PreTrainedTokenizerFast, unit: str) -> np.ndarray:
-    """Id of each byte, or of each Unicode code point."""
+    """The id of each byte, or of each Unicode code point."""
     kind = id_type(len(tokenizer))
     if unit == "byte":
         return np.arange(FIRST_BYTE, 256 + FIRST_BYTE, dtype=kind)

@@ -1,4 +1,4 @@
-"""Prepared data as a folder: an Arrow file for each split, the tokenizer, and `entry.json`, which describes them."""
+"""A folder of prepared data: one Arrow file per split, the tokenizer, and `entry.json`, which describes them."""
 
 import hashlib
 import json
@@ -30,12 +30,12 @@ FACTS = {kind.__name__: kind for kind in (SplitFacts, PairFacts)}
 
 
 class Unusable(Exception):
-    """An entry that must be prepared again, and why."""
+    """The entry must be prepared again; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A split: its columns, the library's fingerprint, its rows, and the class and fields of its facts."""
+    """A split: columns, `datasets` fingerprint, number of rows, and the class and fields of its statistics."""
 
     columns: list[str]
     fingerprint: str
@@ -46,17 +46,17 @@ class Stored:
 
 @dataclass(frozen=True)
 class Entry:
-    """What `entry.json` holds.
+    """The content of `entry.json`.
 
     Args:
-        versions: Of the format and of libraries that decide what is prepared.
-        content: What was prepared: settings, and the sha256 of each file.
-        names: What each split was called in the report.
+        versions: Versions of the format and of the libraries that affect the result.
+        content: The settings, and the sha256 of each source file.
+        names: The name of each split in the report.
         labels: Names of the model's outputs.
         tokenizer: The sha256 of the tokenizer.
         report: The fields of the report, without its splits.
-        splits: The splits there are.
-        sums: The sha256 of each file of the folder.
+        splits: The stored splits.
+        sums: The sha256 of each file in the folder.
     """
 
     versions: dict[str, str]
@@ -70,7 +70,7 @@ class Entry:
 
 
 def write_entry(folder: Path, data: TextData, content: Mapping[str, Any], names: Mapping[Split, str]) -> Entry:
-    """Completes a folder in which the data were prepared, and describes it; what else is in it is removed."""
+    """Store the data in the folder they were prepared in, write `entry.json`, and remove temporary files."""
     splits: dict[str, Stored] = {}
     for split in SPLITS:
         rows = data.split(split)
@@ -92,7 +92,7 @@ def write_entry(folder: Path, data: TextData, content: Mapping[str, Any], names:
 
 
 def read_entry(folder: Path) -> Entry:
-    """The description of prepared data; raises `Unusable` if they are of another version."""
+    """Read `entry.json`; raise `Unusable` if it was written by another version."""
     try:
         entry = read_json(folder / ENTRY, Entry)
     except UserError as error:
@@ -103,7 +103,7 @@ def read_entry(folder: Path) -> Entry:
 
 
 def check_files(folder: Path, entry: Entry) -> None:
-    """Raises `Unusable` unless the files are those that were written."""
+    """Raise `Unusable` if a file is missing or has changed."""
     for name, expected in entry.sums.items():
         path = folder / name
         if not path.is_file() or path.is_symlink() or checksum(path) != expected:
@@ -111,7 +111,7 @@ def check_files(folder: Path, entry: Entry) -> None:
 
 
 def open_entry(folder: Path, entry: Entry) -> TextData:
-    """The data, memory-mapped."""
+    """Open the data, memory-mapped."""
     from datasets import Dataset
 
     report, originals = DataReport(**entry.report), {}
@@ -129,13 +129,13 @@ def open_entry(folder: Path, entry: Entry) -> TextData:
 
 
 def _texts(column: pa.ChunkedArray) -> Column:
-    """The texts of a split; windows that continue a text have none."""
+    """The texts of a split; a window that continues a text has none."""
     found = Column.of(column)
     return found.select(np.flatnonzero(column.is_valid().to_numpy())) if column.null_count else found
 
 
 def tokenizer_digest(tokenizer: PreTrainedTokenizerFast) -> str:
-    """The sha256 of everything that decides how a text becomes tokens."""
+    """The sha256 of everything that affects tokenization."""
     flags = [tokenizer.init_kwargs.get(name) for name in ("unit", "pairs")]
     return hashlib.sha256(f"{tokenizer.backend_tokenizer.to_str()}{flags}".encode()).hexdigest()
 
@@ -146,7 +146,7 @@ def checksum(path: Path) -> str:
 
 
 def _store(rows: "Dataset", texts: Any, path: Path) -> None:
-    """Renames the file that the rows are in, if they are in one of this folder alone, or writes them to a new one."""
+    """Rename the file of the rows if they are in a single file of this folder; otherwise write a new file."""
     backing = {Path(file["filename"]) for file in rows.cache_files}
     if len(backing) == 1 and (file := backing.pop()).parent == path.parent:
         os.replace(file, path)

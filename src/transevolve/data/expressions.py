@@ -1,8 +1,8 @@
-"""Random ListOps expressions by the Long Range Arena's definition, thousands of trees at a time.
+"""Random ListOps expressions as defined by the Long Range Arena, generated in batches.
 
 A node at depth d (the root's is 1) is an operator with probability 0.25 while d < 10, else a digit. An operator has 2
-to 10 arguments; MED is the median, truncated; SM the sum modulo 10. A digit counts 1, an operator 2 (its brackets).
-Trees grow level by level as arrays; only those of a suitable length get symbols and are evaluated.
+to 10 arguments; MED is the median, truncated; SM the sum modulo 10. A digit has length 1, an operator 2 (its
+brackets). Trees grow level by level as arrays; only trees of a valid length get symbols and are evaluated.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from hashlib import blake2b
 import numpy as np
 
 from ..core.errors import UserError
+from .encoding import offsets_of
 from .tokenizers import listops_symbols
 
 MAX_DEPTH, MAX_ARGS, OPERATOR_SHARE = 10, 10, 0.25
@@ -22,7 +23,7 @@ FIRST_DIGIT, MIN, MAX, MED, SM, CLOSE = (SYMBOLS.index(symbol) for symbol in ("0
 
 @dataclass
 class Expressions:
-    """Token ids end to end, expression i being `tokens[offsets[i]:offsets[i + 1]]`, and the value of each."""
+    """Concatenated token ids, where expression i is `tokens[offsets[i]:offsets[i + 1]]`, and their values."""
 
     tokens: np.ndarray
     offsets: np.ndarray
@@ -43,7 +44,7 @@ class Expressions:
 
 
 def generate(count: int, min_length: int, max_length: int, seed: int) -> Expressions:
-    """`count` different expressions with min_length < length < max_length; a larger `count` only appends to them."""
+    """`count` distinct expressions with min_length < length < max_length; a larger `count` only appends to them."""
     rng = np.random.RandomState(seed)
     seen: set[bytes] = set()
     parts: list[np.ndarray] = []
@@ -61,13 +62,12 @@ def generate(count: int, min_length: int, max_length: int, seed: int) -> Express
         idle = 0 if len(parts) > before else idle + 1
         if idle == PATIENCE:
             raise UserError(
-                f"only {len(parts):,} different ListOps expressions longer than {min_length} and shorter than"
-                f" {max_length} were found, {count:,} are wanted; widen the lengths or ask for fewer rows"
+                f"only {len(parts):,} distinct ListOps expressions longer than {min_length} and shorter than"
+                f" {max_length} were found, but {count:,} are needed; widen the lengths or reduce the number of rows"
             )
     lengths = np.fromiter(map(len, parts), dtype=np.int64, count=count)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     tokens = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint8)
-    return Expressions(tokens, offsets, np.array(answers, dtype=np.uint8))
+    return Expressions(tokens, offsets_of(lengths), np.array(answers, dtype=np.uint8))
 
 
 def _batch(rng: np.random.RandomState, min_length: int, max_length: int) -> Expressions:
@@ -75,14 +75,14 @@ def _batch(rng: np.random.RandomState, min_length: int, max_length: int) -> Expr
     nodes = [_symbols(rng, arity) for arity in levels]
     lengths = _lengths(levels)
     values = _values(levels, nodes)
-    offsets = np.concatenate([[0], np.cumsum(lengths[0])]).astype(np.int64)
-    return Expressions(_written(levels, nodes, lengths, offsets), offsets, values[0].astype(np.uint8))
+    offsets = offsets_of(lengths[0])
+    return Expressions(_serialize(levels, nodes, lengths, offsets), offsets, values[0].astype(np.uint8))
 
 
 def _grow(rng: np.random.RandomState, min_length: int, max_length: int) -> list[np.ndarray]:
-    """Shapes of the trees whose length fits: for each level the number of arguments of its nodes, 0 for a digit.
+    """Shapes of the trees with a valid length: for each level, the number of arguments per node, 0 for a digit.
 
-    The nodes of a level are in the order of their parents, and the roots in the order of their trees.
+    Nodes are ordered by their parents, and roots by their trees.
     """
     owner, levels, owners = np.arange(TREES), [], []
     lengths = np.zeros(TREES, dtype=np.int64)
@@ -103,7 +103,7 @@ def _symbols(rng: np.random.RandomState, arity: np.ndarray) -> np.ndarray:
 
 
 def _lengths(levels: list[np.ndarray]) -> list[np.ndarray]:
-    """Tokens of each node's subtree, from the leaves up."""
+    """The number of tokens in each node's subtree, computed from the leaves up."""
     lengths = [np.ones(len(arity), dtype=np.int64) for arity in levels]
     for depth in reversed(range(len(levels) - 1)):
         operator = levels[depth] > 0
@@ -113,7 +113,7 @@ def _lengths(levels: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _values(levels: list[np.ndarray], nodes: list[np.ndarray]) -> list[np.ndarray]:
-    """Value of each node, from the leaves up."""
+    """The value of each node, computed from the leaves up."""
     values = [symbols - FIRST_DIGIT for symbols in nodes]
     for depth in reversed(range(len(levels) - 1)):
         operator = levels[depth] > 0
@@ -130,31 +130,31 @@ def _values(levels: list[np.ndarray], nodes: list[np.ndarray]) -> list[np.ndarra
 
 
 def _medians(arguments: np.ndarray, starts: np.ndarray, arity: np.ndarray) -> np.ndarray:
-    places = np.arange(MAX_ARGS)
-    rows = arguments[np.minimum(starts[:, None] + places, len(arguments) - 1)]
-    rows = np.sort(np.where(places < arity[:, None], rows, 10), axis=1)
+    positions = np.arange(MAX_ARGS)
+    rows = arguments[np.minimum(starts[:, None] + positions, len(arguments) - 1)]
+    rows = np.sort(np.where(positions < arity[:, None], rows, 10), axis=1)
     row = np.arange(len(rows))
     return (rows[row, (arity - 1) // 2] + rows[row, arity // 2]) // 2
 
 
-def _written(
+def _serialize(
     levels: list[np.ndarray], nodes: list[np.ndarray], lengths: list[np.ndarray], offsets: np.ndarray
 ) -> np.ndarray:
-    """Every tree in prefix order: a node's place follows from its parent's and the lengths of its earlier siblings."""
+    """Trees in prefix order; a node's position follows from its parent's and the lengths of earlier siblings."""
     tokens = np.zeros(offsets[-1], dtype=np.uint8)
-    place = offsets[:-1]
+    position = offsets[:-1]
     for depth, (arity, symbols) in enumerate(zip(levels, nodes, strict=True)):
-        tokens[place] = symbols
+        tokens[position] = symbols
         operator = arity > 0
         if not operator.any():
             break
-        tokens[place[operator] + lengths[depth][operator] - 1] = CLOSE
+        tokens[position[operator] + lengths[depth][operator] - 1] = CLOSE
         below, arity = lengths[depth + 1], arity[operator]
         before = np.cumsum(below) - below
-        place = np.repeat(place[operator] + 1 - before[_starts(arity)], arity) + before
+        position = np.repeat(position[operator] + 1 - before[_starts(arity)], arity) + before
     return tokens
 
 
 def _starts(arity: np.ndarray) -> np.ndarray:
-    """Where each operator's arguments begin in the level below."""
+    """The index of each operator's first argument in the level below."""
     return np.cumsum(arity) - arity

@@ -1,11 +1,11 @@
-"""The user's own files: one file, or a folder with train, validation and test files, each whole or in parts."""
+"""User files: one file, or a folder with train, validation and test files, optionally in shards."""
 
 from functools import partial
 from pathlib import Path
 
 from ..core.errors import UserError, quoted
 from .options import DataOptions, Split
-from .shards import called, is_shard, open_tables, shards, split_name
+from .shards import file_names, is_shard, open_tables, shards, split_name
 from .sources import Source
 from .tables import FORMATS, table_format
 
@@ -19,14 +19,14 @@ SPLIT_NAMES: dict[Split, tuple[str, ...]] = {
 def file_source(options: DataOptions) -> Source:
     files = split_files(options)
     return Source(
-        names={split: called(paths) for split, paths in files.items()},
+        names={split: file_names(paths) for split, paths in files.items()},
         tables={split: partial(open_tables, paths) for split, paths in files.items()},
         options=options,
     )
 
 
 def split_files(options: DataOptions) -> dict[Split, list[Path]]:
-    """The files of each split: those in the folder, or the one file as train; the options may name others."""
+    """The files of each split: those in the folder, or one file as train, plus those named in the options."""
     found: dict[Split, list[Path]] = {}
     if options.path is not None:
         path = Path(options.path)
@@ -41,10 +41,10 @@ def split_files(options: DataOptions) -> dict[Split, list[Path]]:
 
 
 def _in_folder(folder: Path) -> dict[Split, list[Path]]:
-    there = sorted(folder.iterdir())
+    available = sorted(folder.iterdir())
     found: dict[Split, list[Path]] = {}
     for split, names in SPLIT_NAMES.items():
-        named = [path for path in there if split_name(path) in names]
+        named = [path for path in available if split_name(path) in names]
         files = [path for path in named if path.is_file() and table_format(path)]
         fitting = files or [path for path in named if path.is_dir()]
         if len(fitting) > 1 and not all(map(is_shard, fitting)):
@@ -52,7 +52,7 @@ def _in_folder(folder: Path) -> dict[Split, list[Path]]:
         if fitting:
             found[split] = [file for path in fitting for file in shards(path)]
     if "train" not in found:
-        listed = quoted(path.name for path in there if path.is_file()) or "no file"
+        listed = quoted(path.name for path in available if path.is_file()) or "no file"
         raise UserError(
             f"{folder}: there is no training file; looked for train or training with {', '.join(FORMATS)}"
             f" (plain or .gz), found {listed}"

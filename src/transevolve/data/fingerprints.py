@@ -1,4 +1,4 @@
-"""The files that settings of data name: where they are, and what they hold."""
+"""The files named in the data settings, and checksums of their contents."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +17,13 @@ NAMED = ("path", "validation", "test", "vocab", "unlabelled", *SIDES, *PAIRED)
 
 
 def located(options: DataOptions, folder: Path) -> DataOptions:
-    """The options with the files that are there relative to a folder."""
+    """The options with paths resolved relative to a folder, if the files exist there."""
     names = {name: folder / value for name in NAMED if isinstance(value := getattr(options, name), str)}
     return replace(options, **{name: str(path) for name, path in names.items() if path.exists()})
 
 
 def data_files(options: DataOptions) -> dict[str, Path]:
-    """Every file of the data by the setting that names it; a file of a folder as `path/train`."""
+    """All data files by the setting that names them; a file in a folder as `path/train`."""
     found: dict[str, Path] = {}
     for name in NAMED:
         value = getattr(options, name)
@@ -45,7 +45,7 @@ def data_files(options: DataOptions) -> dict[str, Path]:
 
 
 def contents(options: DataOptions) -> dict[str, Contents]:
-    """What each file of the data holds."""
+    """The checksum and number of lines of each data file."""
     return {name: contents_of(path) for name, path in data_files(options).items()}
 
 
@@ -55,7 +55,7 @@ def fingerprints(options: DataOptions) -> dict[str, str]:
 
 
 def changed_files(before: dict[str, str], options: DataOptions, split: Split | None = None) -> list[str]:
-    """The settings whose files hold something else than they did; only what a split is made of, if one is named."""
+    """The settings whose files have changed; if a split is given, only the files it is made from."""
     files = {name: path for name, path in data_files(options).items() if split is None or _makes(name, split, before)}
     made = [name for name in before if split is None or (files and _makes(name, split, before))]
     missing = [name for name in made if name not in files]
@@ -63,7 +63,7 @@ def changed_files(before: dict[str, str], options: DataOptions, split: Split | N
 
 
 def _makes(name: str, split: Split, before: dict[str, str]) -> bool:
-    """A split has files of its own, or else is cut from train."""
+    """Whether a file belongs to a split; a split without files is cut from train."""
     own = any(_split_of(key) == split for key in before)
     return _split_of(name) == (split if own else "train")
 
@@ -77,7 +77,7 @@ def _split_of(name: str) -> Split | None:
 
 
 def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
-    """Files by split, by split and language, or by split and their own name if a split has several."""
+    """Files by split, by split and language, or by split and file name if a split has several files."""
     from .registry import task_of
 
     spelled = {other: split for split, names in SPLIT_NAMES.items() for other in names}
@@ -103,7 +103,7 @@ def _in_folder(folder: Path, options: DataOptions) -> dict[str, Path]:
 
 
 def _in_corpus(name: str, folder: Path) -> dict[str, Path]:
-    """Files of a folder of texts, by split and their own path."""
+    """Files in a folder of texts, by split and relative path."""
     files = corpus_files(DataOptions(path=str(folder)))
     pairs = [(split if name == "path" else name, file) for split, listed in files.items() for file in listed]
     return {f"{split}/{file.relative_to(folder)}": file for split, file in pairs}

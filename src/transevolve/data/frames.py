@@ -1,4 +1,4 @@
-"""Tables in memory, as pandas has them: stored as files, so that a run can find its data again."""
+"""Tables in memory, such as pandas DataFrames, stored as files so that a run can read its data again."""
 
 import hashlib
 import io
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def is_frame(value: Any) -> bool:
-    """A DataFrame, or a Dataset of the datasets library."""
+    """Whether the value is a DataFrame or a `datasets.Dataset`."""
     return (hasattr(value, "columns") and hasattr(value, "iloc")) or hasattr(value, "column_names")
 
 
 def stored(data: Any, cache: str | None = None) -> str:
-    """The path of data: of files as it is; a frame, or a mapping of splits to frames, becomes a file or a folder.
+    """The path of the data; a frame, or a mapping of splits to frames, is first written to a file or folder.
 
-    It is named by its contents, in the cache: the same frame is the same file, so that a stopped run resumes.
+    The file is in the cache and named by a hash of its contents, so that an interrupted run can resume.
     """
     if isinstance(data, str | Path):
         return str(data)
@@ -50,7 +50,7 @@ def stored(data: Any, cache: str | None = None) -> str:
 
 
 def text_list(texts: Any, column: str | list[str] | None = None) -> list[Any]:
-    """Texts from a list, a Series, an array, or a column of a DataFrame; missing ones are empty.
+    """Texts from a list, a Series, an array, or a column of a DataFrame; missing values become empty texts.
 
     Two columns of a DataFrame are pairs of texts.
     """

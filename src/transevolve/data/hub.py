@@ -1,4 +1,4 @@
-"""A dataset on the Hugging Face hub as a source; needs a network."""
+"""Datasets on the Hugging Face hub; needs network access."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ def hub_source(options: DataOptions) -> Source:
 
 
 def hub_tables(options: DataOptions) -> dict[Split, Table]:
-    """A table for each split of the dataset."""
+    """One table per split of the dataset."""
     name = str(options.hub)
     try:
         found = datasets.load_dataset(name, options.hub_config, cache_dir=options.cache)
@@ -59,7 +59,7 @@ def _records(data: datasets.Dataset, names: Sequence[str]) -> Iterator[Record]:
 
 
 def _named(feature: Any, values: list[Any]) -> list[Any]:
-    """Class numbers as the names that the dataset declares; -1 marks a missing label."""
+    """Replace class numbers by class names; -1 is a missing label."""
     if not isinstance(feature, datasets.ClassLabel):
         return values
     return [None if value is None or value < 0 else feature.names[value] for value in values]

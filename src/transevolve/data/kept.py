@@ -1,7 +1,6 @@
-"""Results that take long to compute, kept in the cache under a key of all that decides them.
+"""Caches results that are expensive to compute, under a key of all their inputs.
 
-A file is written aside and renamed, so it is complete or absent. A file that is damaged is made again. In a cache
-that cannot be written to, nothing is kept.
+Files are written atomically. Damaged files are computed again. A read-only cache is not written to.
 """
 
 import hashlib
@@ -28,7 +27,7 @@ SUM_BYTES = hashlib.sha256().digest_size
 
 
 def key_of_parts(*parts: str | np.ndarray) -> str:
-    """A key of texts and arrays, in order."""
+    """A hash of strings and arrays, in order."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
@@ -40,7 +39,7 @@ def key_of_parts(*parts: str | np.ndarray) -> str:
 
 
 def kept_arrays(file: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The named arrays that `compute` returns, from the file if it holds them; kept if computing them took long."""
+    """The named arrays that `compute` returns, from the file if it exists; stored if `compute` was slow."""
     found = _intact(file, _read_arrays)
     if found is None:
         started = time.perf_counter()
@@ -52,7 +51,7 @@ def kept_arrays(file: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, 
 
 
 def kept_ids(file: Path, encode: Callable[[], Iterable[Encoded]]) -> Iterable[np.ndarray]:
-    """The token ids of texts that `encode` yields in batches, memory-mapped; may be iterated over again."""
+    """The token ids of texts, which `encode` yields in batches; memory-mapped, may be iterated over repeatedly."""
     found = _intact(file, _mapped_ids)
     if found is not None or _read_only(file):
         return _Rows(encode) if found is None else found
@@ -75,7 +74,7 @@ def _intact(file: Path, read: Callable[[Path], Found]) -> Found | None:
     try:
         return read(file)
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        say(f"{file} is damaged ({error}): it is made again")
+        say(f"{file} is damaged ({error}): it is computed again")
         return None
 
 
@@ -98,7 +97,7 @@ def _write_ids(stream: BinaryIO, batches: Iterable[Encoded]) -> None:
 def _mapped_ids(file: Path) -> "_Rows":
     content = np.memmap(file, np.uint8, "r")
     if hashlib.sha256(content[:-SUM_BYTES].data).digest() != content[-SUM_BYTES:].tobytes():
-        raise ValueError("its sum differs")
+        raise ValueError("wrong checksum")
     return _Rows(lambda: _batches(file))
 
 
@@ -111,7 +110,7 @@ def _batches(file: Path) -> Iterator[Encoded]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The ids of each text of all batches; may be iterated over again."""
+    """The ids of each text of all batches; may be iterated over repeatedly."""
 
     batches: Callable[[], Iterable[Encoded]]
 

@@ -1,4 +1,4 @@
-"""Class names: one spelling for each class, whatever type a file stores it as, and a fixed order."""
+"""Class names: one spelling per class, independent of the type in the file, and a fixed order."""
 
 import math
 import re
@@ -13,11 +13,11 @@ EXPONENT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d{1,2}")
 
 
 def canonical(value: Any) -> str | None:
-    """The class name of a value in a file; None where there is no label.
+    """The class name of a value in a file; None if the label is missing.
 
     A whole number has one spelling: 1, 1.0, "1" and " 1.0" are "1"; 0 and -0.0 are "0"; 1e16, "1e16" and "1E+16" are
-    "10000000000000000". Exponents are written out. Other text stays as it is: "3.10" is not "3.1", nor "007" "7".
-    Raises TypeError for what cannot name a class, such as a list.
+    "10000000000000000". Exponents are written out. Other text is unchanged: "3.10" is not "3.1", and
+    "007" is not "7". Raises TypeError for values that cannot be a class name, such as lists.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -32,7 +32,7 @@ def canonical(value: Any) -> str | None:
     return "0" if name == "-0" else name or None
 
 
-def in_order(names: Iterable[str]) -> list[str]:
+def sorted_names(names: Iterable[str]) -> list[str]:
     """Numbers by value if all are numbers, otherwise alphabetically."""
     names = set(names)
     if all(NUMBER.fullmatch(name) for name in names):
@@ -41,7 +41,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def numeric_hint(names: Sequence[str]) -> str:
-    """Asks whether many classes that are all numbers are meant as numbers; nothing if there are few."""
+    """A hint to use regression if there are many classes and all are numbers; otherwise an empty string."""
     if len(names) <= MANY or not all(NUMBER.fullmatch(name) for name in names):
         return ""
     return f"the {len(names):,} labels are all numbers; to predict numbers, add --data.task regression"

@@ -1,4 +1,4 @@
-"""Lines of a UTF-8 byte stream, plain or gzip, in constant memory, with errors that name the line."""
+"""Reads lines of a UTF-8 byte stream, plain or gzip, in constant memory; errors name the line."""
 
 import gzip
 import io
@@ -14,7 +14,7 @@ from ..core.reading import open_regular
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """The content of a regular file, decompressed if it is gzip, whatever its name says."""
+    """Open a regular file; gzip data is decompressed, independent of the file's name."""
     with open_regular(path) as raw:
         yield decompressed(raw)
 
@@ -36,7 +36,7 @@ def gzip_errors(name: str) -> Iterator[None]:
 
 
 def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
-    """(number, line) with its line ending. Only "\\n" ends a line; a leading byte order mark is dropped."""
+    """Yield (number, line), with line endings. Only "\\n" ends a line; a leading byte order mark is dropped."""
     with gzip_errors(name):
         for number, line in enumerate(stream, start=1):
             if number == 1:

@@ -1,4 +1,4 @@
-"""ListOps: generated on this machine, once for each setting, by the Long Range Arena's definition."""
+"""ListOps as defined by the Long Range Arena, generated locally, once per setting."""
 
 import zipfile
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def load(
     ours = listops_tokenizer(high, options.brackets)
     if (tokenizer is not None and tokenizer.get_vocab() != ours.get_vocab()) or (labels and list(labels) != LABELS):
         raise UserError(
-            "the model's tokenizer or labels are not those of the task 'listops'; name the model's own task"
+            "the model's tokenizer or labels are not those of the task 'listops'; use the task of the model"
         )
     rows = {split: options.rows_wanted(split) or ROWS[split] for split in SPLITS}
     parts = cached_expressions(cache_folder(options.cache), rows, low, high, options.seed)  # pyright: ignore[reportArgumentType]
@@ -61,7 +61,7 @@ def load(
 
 
 def encoded_expressions(part: Expressions, brackets: str) -> Encoded:
-    """The tokens as the tokenizer numbers them; without brackets the operators keep their ids."""
+    """Token ids as in the tokenizer; without brackets the operators keep their ids."""
     if brackets == "keep":
         return Encoded(part.tokens, part.offsets)
     kept = part.tokens != CLOSE
@@ -72,9 +72,9 @@ def encoded_expressions(part: Expressions, brackets: str) -> Encoded:
 def cached_expressions(
     folder: Path, rows: dict[Split, int], min_length: int, max_length: int, seed: int
 ) -> dict[Split, Expressions]:
-    """The splits, from the cache if these settings have been generated before. No expression is in two of them.
+    """The splits, from the cache if they were generated before with these settings. Splits do not overlap.
 
-    Test comes first in the stream, then validation: they stay the same however many rows train has.
+    Test is generated first, then validation, so that they do not depend on the number of training rows.
     """
     order: tuple[Split, ...] = ("test", "validation", "train")
     settings = f"v{GENERATOR}-{min_length}-{max_length}-{'-'.join(str(rows[split]) for split in order)}-seed{seed}"
@@ -100,7 +100,7 @@ def _loaded(file: Path) -> Expressions:
 
 
 def _store(file: Path, expressions: Expressions) -> None:
-    """All or nothing: a reader, or another process doing the same, never sees half a file."""
+    """Write atomically, so that other processes never read an incomplete file."""
     try:
         with atomic_file(file) as raw:
             np.savez(raw, **vars(expressions))

@@ -1,4 +1,4 @@
-"""Texts longer than a model reads, in windows of about equal length; predictions are averaged over them."""
+"""Splits texts that are too long for the model into windows, and averages their predictions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def encode_windows(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int, where: Callable[[int], str]
 ) -> tuple[Encoded, Int[np.ndarray, " windows"]]:
-    """Windows of at most `max_length` tokens, each with the special tokens of a whole text; and the text of each."""
+    """Windows of at most `max_length` tokens, each with special tokens, and the index of each window's text."""
     before, after = special_tokens_around(tokenizer)
     room = max_length - before - after
     if room < 1:
-        raise UserError(f"data.max_length {max_length} leaves no room for text beside the special tokens; raise it")
+        raise UserError(f"data.max_length {max_length} leaves no room for text besides the special tokens; increase it")
     parts, owners = [], []
     for number, ids in enumerate(encode(tokenizer, texts, None, where).rows()):
         body = ids[before : len(ids) - after]
@@ -35,9 +35,9 @@ def encode_windows(
 
 
 def special_tokens_around(tokenizer: PreTrainedTokenizerFast) -> tuple[int, int]:
-    """How many special tokens come before a text, and how many after it."""
+    """The number of special tokens before and after a text."""
     mask = tokenizer.backend_tokenizer.encode("a").special_tokens_mask
-    real = [place for place, special in enumerate(mask) if not special]
+    real = [position for position, special in enumerate(mask) if not special]
     return real[0], len(mask) - 1 - real[-1]
 
 
@@ -53,7 +53,7 @@ def averaged(
 
 
 def labels_and_owners(rows: "Dataset") -> tuple[np.ndarray, np.ndarray | None]:
-    """The label of each text, and the text of each row where rows are windows of texts."""
+    """The label of each text, and the text of each row if rows are windows."""
     labels = column_array(rows, "labels")
     if "row" not in rows.column_names:
         return labels, None

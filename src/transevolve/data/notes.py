@@ -1,4 +1,4 @@
-"""What a user should know of the texts before training: how much was cut, how much is unknown."""
+"""Warnings about truncated texts and unknown tokens, shown before training."""
 
 from .data import DataReport, SplitFacts
 
@@ -12,9 +12,9 @@ def text_notes(report: DataReport) -> list[str]:
         return notes
     split, worst = max(facts, key=lambda pair: pair[1].lost)
     if worst.lost > LOST:
-        remedy = "--data.max_length reads more of a text"
+        remedy = "increase --data.max_length"
         if isinstance(report.columns.get("text"), str):
-            remedy += ", --data.long window all of it"
+            remedy += ", or add --data.long window to read whole texts"
         notes.append(
             f"warning: {100 * worst.lost:.1f} % of the tokens of {split} are cut off, in {worst.truncated:,} of"
             f" {worst.rows:,} texts longer than {report.max_length:,} tokens; {remedy}"
@@ -24,6 +24,6 @@ def text_notes(report: DataReport) -> list[str]:
     if share > UNKNOWN:
         notes.append(
             f"warning: {100 * share:.1f} % of the tokens of {split} are unknown to the tokenizer;"
-            " --data.tokenizer bpe, unigram or byte knows every text"
+            " --data.tokenizer bpe, unigram or byte has no unknown tokens"
         )
     return notes

@@ -1,4 +1,4 @@
-"""The settings of the data: the keys under `--data.*`."""
+"""The data settings, `--data.*`."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ PAIR_OPTIONS = frozenset(
 
 @dataclass
 class DataOptions:
-    """The data to learn from. None means the task's own default."""
+    """Data settings. None means the default of the task."""
 
     task: str = setting(
         "files",
@@ -37,59 +37,57 @@ class DataOptions:
         " folder of texts, .txt too.",
     )
     hub: str | None = setting(None, "A dataset on the Hugging Face hub, instead of a path; it is downloaded.")
-    hub_config: str | None = setting(
-        None, "Which of the hub dataset's configurations, such as de-en, if it has several."
-    )
+    hub_config: str | None = setting(None, "Configuration of the hub dataset, such as de-en, if it has several.")
     text: list[str] | str | None = setting(
         None, "Column of the texts; recognised by its name by default. Two columns are pairs of texts."
     )
     label: list[str] | str | None = setting(
         None,
-        "Column of the classes or numbers; recognised by its name by default. Several columns of 0 and 1 are labels"
-        " that a text has or has not.",
+        "Column of the classes or numbers; recognised by its name by default. Several columns of 0 and 1 are one label"
+        " each (multilabel).",
     )
     label_separator: str | None = setting(
-        None, "What separates the labels of a text in their column, such as '|'; a text may have any number of them."
+        None, "Separator of labels in the label column, such as '|'; a text may have any number of labels."
     )
     source: str | None = setting(None, "File with one source sentence per line (translation); plain or gzip.")
     target: str | None = setting(None, "File with the translation of each of these lines.")
     source_lang: str | None = setting(
         None, "Language to translate from, as in the names of the files in the folder, or on the hub."
     )
-    target_lang: str | None = setting(None, "Language to translate into, likewise.")
+    target_lang: str | None = setting(None, "Language to translate to, likewise.")
     validation_source: str | None = setting(
-        None, "Source sentences that select the model, if they are not in the folder."
+        None, "Source sentences for model selection, if they are not in the folder."
     )
     validation_target: str | None = setting(None, "Their translations.")
     test_source: str | None = setting(None, "Source sentences to score at the end, if they are not in the folder.")
     test_target: str | None = setting(None, "Their translations.")
     validation: float | str | None = setting(
         None,
-        "The file that selects the model, or the share of train to split off for it. Without a file the default is 0.1,"
-        " at most 10,000 rows; in translation a share only, 0.05 and at most 2,000 pairs.",
+        "File for model selection, or the fraction of train to use for it. Without a file the default is 0.1,"
+        " at most 10,000 rows; in translation only a fraction, by default 0.05 and at most 2,000 pairs.",
     )
     test: str | None = setting(None, "A file to score at the end, if it is not in the folder.")
     tokenizer: str | None = setting(
         None,
-        "wordpiece, bpe, unigram, char, byte or listops; bpe or unigram for translation. Or a folder that Hugging Face"
-        " saved a tokenizer in, or a tokenizer.json.",
+        "wordpiece, bpe, unigram, char, byte or listops; bpe or unigram for translation. Or a folder with a saved"
+        " Hugging Face tokenizer, or a tokenizer.json.",
     )
     vocab: str | None = setting(
         None, "A BERT vocab.txt for wordpiece; without it, word pieces are learned from the training texts."
     )
-    vocab_size: int | None = setting(None, "Largest size of a learned vocabulary.", Range(1, 2**24))
+    vocab_size: int | None = setting(None, "Maximum size of a learned vocabulary.", Range(1, 2**24))
     max_length: int | None = setting(
         None,
-        "Tokens per text; longer texts are cut, in language models into windows, and in translation not trained on."
-        " In listops, the length that every"
-        " expression stays below.",
+        "Maximum tokens per text. Longer texts are truncated; language models split them into windows, and"
+        " translation skips them in training. In listops, every expression is shorter than this.",
         Range(1, 2**24),
     )
     long: Literal["cut", "window"] = setting(
         "cut",
-        "What becomes of texts beyond max_length: cut, or read in windows whose predictions are averaged.",
+        "How to handle texts longer than max_length: cut truncates them, window splits them into windows whose"
+        " predictions are averaged.",
     )
-    min_length: int | None = setting(None, "In listops, the length that every expression exceeds.", Range(0, 2**24))
+    min_length: int | None = setting(None, "In listops, every expression is longer than this.", Range(0, 2**24))
     brackets: Literal["keep", "drop"] = setting(
         "keep", "In listops, keep the brackets or drop them (then the expression tree is ambiguous)."
     )
@@ -100,15 +98,16 @@ class DataOptions:
     )
     validation_rows: int | None = setting(None, "Validate on this many rows.", ROWS)
     test_rows: int | None = setting(None, "Test on this many rows.", ROWS)
-    seed: int = setting(0, "Decides which rows are cut off or sampled, and what is generated.", Range(0, 2**32 - 1))
+    seed: int = setting(0, "Random seed for splits, samples and generated data.", Range(0, 2**32 - 1))
     unlabelled: str | None = setting(
         None,
-        "Texts without labels to learn words from: a file (txt, csv, tsv, jsonl, parquet; plain or gzip) or a folder.",
+        "Texts without labels to learn word vectors from: a file (txt, csv, tsv, jsonl, parquet; plain or gzip) or a"
+        " folder.",
     )
     cache: str | None = setting(
         None,
-        "Folder for what is prepared, generated or downloaded; by default TRANSEVOLVE_CACHE in the environment, or"
-        " transevolve in the user's cache folder.",
+        "Folder for prepared, generated and downloaded data. The default is the environment variable"
+        " TRANSEVOLVE_CACHE, or transevolve in the user's cache folder.",
     )
 
     def rows_wanted(self, split: Split) -> int | None:
@@ -121,7 +120,7 @@ def changed(options: DataOptions) -> set[str]:
 
 
 def check_options(options: DataOptions, uses: frozenset[str]) -> None:
-    """Refuse a value that makes no sense, and an option that the task would ignore."""
+    """Raise an error for invalid values, and for options that the task would ignore."""
     ignored = sorted(changed(options) - uses - {"task", "seed", "cache"})
     if ignored:
         raise UserError(
@@ -138,13 +137,13 @@ def check_options(options: DataOptions, uses: frozenset[str]) -> None:
         raise UserError("data.hub_config is set without data.hub: name the dataset too")
     if isinstance(options.validation, int | float) and not 0 <= options.validation < 1:
         raise UserError(
-            "data.validation must be a file, or a share of the training rows from 0 to below 1,"
+            "data.validation must be a file, or a fraction of the training rows from 0 to below 1,"
             f" not {options.validation}"
         )
 
 
 def check_tokenizer(kind: str, options: DataOptions, choices: Sequence[str] = TOKENIZERS) -> None:
-    """Refuse a tokenizer that the task cannot use, and a vocabulary option that the tokenizer would ignore."""
+    """Raise an error if the task cannot use the tokenizer, or the tokenizer would ignore a vocabulary option."""
     saved = kind not in TOKENIZERS and (os.path.exists(kind) or "/" in kind or kind.endswith(".json"))
     if kind not in TOKENIZERS and not saved:
         raise UserError(
@@ -159,7 +158,7 @@ def check_tokenizer(kind: str, options: DataOptions, choices: Sequence[str] = TO
     if kind not in choices:
         raise UserError(f"data.tokenizer {kind!r} cannot be used for {options.task}: choose from {quoted(choices)}")
     if options.vocab is not None and kind != "wordpiece":
-        raise UserError(f"data.vocab holds word pieces: it cannot be used with data.tokenizer {kind!r}")
+        raise UserError(f"data.vocab contains word pieces: it cannot be used with data.tokenizer {kind!r}")
     if options.vocab is not None and options.vocab_size is not None:
         raise UserError("data.vocab fixes the vocabulary: remove data.vocab_size")
     if options.vocab_size is not None and kind in ("byte", "listops"):

@@ -1,4 +1,4 @@
-"""Where pairs of sentences come from: two files, a folder of files named by language, or the hub."""
+"""Sources of sentence pairs: two files, a folder of files named by language, or the hub."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ COMPRESSED = (".gz", ".gzip")
 
 @dataclass
 class PairSource:
-    """For each split where it comes from, in words, and how to read it; fingerprints of what is not in files."""
+    """The name and reader of each split, and fingerprints of data that is not in files."""
 
     names: dict[Split, str] = field(default_factory=dict)
     readers: dict[Split, Callable[[], Pairs]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def _require_one_origin(options: DataOptions) -> None:
 def require_train(source: PairSource) -> None:
     if "train" not in source.names:
         raise UserError(
-            "translation needs data.source and data.target, two files of as many lines,"
+            "translation needs data.source and data.target, two aligned files,"
             " or data.path, a folder, with data.source_lang and data.target_lang"
         )
 
@@ -71,8 +71,8 @@ def _hub_source(options: DataOptions) -> PairSource:
     from .hub import hub_fingerprints, hub_tables
 
     tables = hub_tables(options)
-    there = table_languages(tables["train"])
-    languages = require_languages(options.source_lang, options.target_lang, there, f"data.hub {options.hub!r}")
+    available = table_languages(tables["train"])
+    languages = require_languages(options.source_lang, options.target_lang, available, f"data.hub {options.hub!r}")
     return PairSource(
         {split: table.file for split, table in tables.items()},
         {split: partial(table_pairs, table, languages) for split, table in tables.items()},
@@ -90,13 +90,13 @@ def _folder_source(options: DataOptions) -> PairSource:
     files = _by_name(folder)
     train = [name for name in files if _split_of(name[0]) == "train"]
     if not train:
-        there = quoted(file.name for paths in files.values() for file in paths) or "no file"
+        available = quoted(file.name for paths in files.values() for file in paths) or "no file"
         raise UserError(
             f"{folder}: there is no training file; looked for train.LANGUAGE, such as train.en (plain or .gz),"
-            f" found {there}"
+            f" found {available}"
         )
-    there = sorted({language for _, language in train})
-    languages = require_languages(options.source_lang, options.target_lang, there, str(folder))
+    available = sorted({language for _, language in train})
+    languages = require_languages(options.source_lang, options.target_lang, available, str(folder))
     found = PairSource(languages=dict(zip(("source", "target"), languages, strict=True)))
     for split in SPLITS:
         if named_files(options, split) is None:
@@ -107,7 +107,7 @@ def _folder_source(options: DataOptions) -> PairSource:
 
 
 def _by_name(folder: Path) -> dict[tuple[str, str], list[Path]]:
-    """Files by name and language: `test_2016.en.gz` is ("test_2016", "en"); plain and compressed count as the same."""
+    """Files by name and language: `test_2016.en` and `test_2016.en.gz` are both ("test_2016", "en")."""
     found: dict[tuple[str, str], list[Path]] = {}
     for file in sorted(folder.iterdir()):
         plain = file.with_suffix("") if file.suffix.lower() in COMPRESSED else file
@@ -117,7 +117,7 @@ def _by_name(folder: Path) -> dict[tuple[str, str], list[Path]]:
 
 
 def _split_of(name: str) -> Split | None:
-    """A name of the split, or any name that starts with test, such as test_2016."""
+    """The split of a file name; names that start with test, such as test_2016, are test."""
     for split, names in SPLIT_NAMES.items():
         if name.lower() in names or (split == "test" and name.lower().startswith("test")):
             return split

@@ -1,4 +1,4 @@
-"""Tokenizers that join two texts to one sequence, with a separator between them."""
+"""Tokenizers that encode two texts as one sequence with a separator."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
-from .stored import gathered
+from .stored import text_column
 from .tokenizers import SEP
 from .wide_rows import TAB
 
@@ -16,19 +16,19 @@ def is_paired(tokenizer: PreTrainedTokenizerFast) -> bool:
 
 
 def single_texts(texts: Sequence[str], pairs: bool) -> Sequence[str]:
-    """Every text by itself, to learn a tokenizer from."""
-    return gathered(part for text in texts for part in text.split(TAB)) if pairs else texts
+    """The single texts of pairs, for learning a tokenizer."""
+    return text_column(part for text in texts for part in text.split(TAB)) if pairs else texts
 
 
 def separator_id(tokenizer: PreTrainedTokenizerFast) -> int | None:
-    """The token after the first text of a pair; None if there is none."""
+    """The token between the two texts of a pair; None if there is none."""
     encoding = tokenizer.backend_tokenizer.encode("a", "a")
-    last = max(place for place, sequence in enumerate(encoding.sequence_ids) if sequence == 0)
+    last = max(position for position, sequence in enumerate(encoding.sequence_ids) if sequence == 0)
     return encoding.ids[last + 1] if encoding.sequence_ids[last + 1] is None else None
 
 
 def pair_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Makes the tokenizer one of pairs; one whose own pairs have no separator gets its end token, or [SEP], as such."""
+    """Make the tokenizer encode pairs. If it has no separator, use its end token, or else [SEP]."""
     backend = tokenizer.backend_tokenizer
     alone = backend.encode("a")
     if not alone.ids:
@@ -36,7 +36,7 @@ def pair_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
     tokenizer.init_kwargs["pairs"] = True
     if separator_id(tokenizer) is not None:
         return
-    real = [place for place, special in enumerate(alone.special_tokens_mask) if not special]
+    real = [position for position, special in enumerate(alone.special_tokens_mask) if not special]
     before, after = alone.tokens[: real[0]], alone.tokens[real[-1] + 1 :]
     if not after:
         tokenizer.add_special_tokens({"sep_token": SEP})

@@ -1,4 +1,4 @@
-"""Sentences and their translations, read from two files line by line or from a table."""
+"""Sentence pairs, read from two aligned files or from a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import UserError, nearest, quoted
 from .rows import checked_text
 from .shards import parts_of
-from .stored import chosen, new_texts, reading
+from .stored import new_texts, reading, select_rows
 from .stream import iter_texts
 from .tables import Table, table_format
 
@@ -19,7 +19,7 @@ NESTED = "translation"
 
 @dataclass
 class Pairs:
-    """`targets[i]` translates `sources[i]`; `skipped` were left out because a side was empty."""
+    """`targets[i]` is the translation of `sources[i]`; `skipped` pairs had an empty side."""
 
     origin: str
     sources: Sequence[str]
@@ -33,10 +33,10 @@ class Pairs:
         return f"{self.origin}, pair {index + 1}"
 
     def select(self, indices: np.ndarray, origin: str, skipped: int = 0) -> "Pairs":
-        return Pairs(origin, chosen(self.sources, indices), chosen(self.targets, indices), skipped)
+        return Pairs(origin, select_rows(self.sources, indices), select_rows(self.targets, indices), skipped)
 
     def empty(self) -> int:
-        """How many pairs have a side without text."""
+        """The number of pairs with an empty side."""
         return len(self) - len(self._complete())
 
     def without_empty(self) -> "Pairs":
@@ -50,18 +50,18 @@ class Pairs:
 
 
 def read_pairs(source: str | Path, target: str | Path) -> Pairs:
-    """Two files of as many lines, each with at least some text; or two folders of such files, read in order."""
+    """Read two aligned files, or two folders of such files in the order of their names."""
     sources, targets = _lines(source), _lines(target)
     if len(sources) != len(targets):
         raise UserError(
             f"{source} has {len(sources):,} lines and {target} has {len(targets):,}:"
-            " line by line, one must be the translation of the other"
+            " each line must be the translation of the same line in the other file"
         )
     return Pairs(f"{source} and {target}", sources, targets)
 
 
 def table_pairs(table: Table, languages: Sequence[str]) -> Pairs:
-    """The two languages of a table: columns, or entries of a column `translation`."""
+    """Read two languages from a table: two columns, or two entries of the column `translation`."""
     names = (NESTED,) if NESTED in table.columns else tuple(languages)
     sides = new_texts(), new_texts()
     with reading(table.file) as advance:
@@ -82,15 +82,15 @@ def table_languages(table: Table) -> list[str]:
     return list(first)
 
 
-def require_languages(source: str | None, target: str | None, there: Sequence[str], place: str) -> tuple[str, str]:
-    """Both languages, if they are named, differ and are there."""
+def require_languages(source: str | None, target: str | None, available: Sequence[str], origin: str) -> tuple[str, str]:
+    """Both languages; raises an error unless they are named, available and different."""
     for role, language in (("source", source), ("target", target)):
         if language is None:
-            raise UserError(f"{place}: name the {role} language with data.{role}_lang; there are {quoted(there)}")
-        if language not in there:
-            hint = nearest(language, there)
+            raise UserError(f"{origin}: name the {role} language with data.{role}_lang; there are {quoted(available)}")
+        if language not in available:
+            hint = nearest(language, available)
             raise UserError(
-                f"{place}: there is no language {language!r} (data.{role}_lang); there are {quoted(there)}{hint}"
+                f"{origin}: there is no language {language!r} (data.{role}_lang); there are {quoted(available)}{hint}"
             )
     assert source is not None
     assert target is not None
@@ -103,9 +103,7 @@ def _lines(path: str | Path) -> Sequence[str]:
     lines = new_texts()
     for file in parts_of(Path(path)):
         if table_format(file) is not None:
-            raise UserError(
-                f"{file}: a table, where plain lines are needed; write one sentence per line into a text file"
-            )
+            raise UserError(f"{file}: a table, but translation needs a text file with one sentence per line")
         with reading(str(file)) as advance:
             for _, text in iter_texts(file):
                 lines.append(text)
@@ -116,6 +114,6 @@ def _lines(path: str | Path) -> Sequence[str]:
 
 def _require_text(texts: Sequence[str], name: str, unit: str) -> None:
     if not texts:
-        raise UserError(f"{name}: there is nothing in it; put one sentence in each {unit}")
+        raise UserError(f"{name}: the file is empty; put one sentence in each {unit}")
     if not any(text.strip() for text in texts):
         raise UserError(f"{name}: all {len(texts):,} {unit}s are empty; put one sentence in each {unit}")

@@ -1,4 +1,4 @@
-"""A split on its way from rows to a dataset: cut, sampled, encoded, and counted."""
+"""Splits, samples and encodes labelled rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ SHARE, MOST_ROWS = 0.1, 10_000
 
 @dataclass
 class Part:
-    """Rows, their labels as numbers, the strata that cuts and samples keep in proportion, and the rows' origin."""
+    """Rows with their encoded labels, the strata for splits and samples, and their origin."""
 
     rows: Rows
     values: np.ndarray
@@ -43,31 +43,31 @@ def cut_description(share: float | None, seed: int) -> str:
     return f"cut from train (seed {seed}, stratified, {size})"
 
 
-def cut_validation(train: Part, names: Sequence[str], asked: float | None, seed: int) -> tuple[Part, Part]:
-    """Train without its validation rows, and those."""
+def cut_validation(train: Part, names: Sequence[str], requested: float | None, seed: int) -> tuple[Part, Part]:
+    """Split train into train and validation."""
     single = single_row_classes(train.strata)
     if single:
-        place = int(np.flatnonzero(train.strata == single[0])[0])
+        position = int(np.flatnonzero(train.strata == single[0])[0])
         others = f" (and {len(single) - 1:,} more classes of {len(names):,})" if len(single) > 1 else ""
         what = f"the only row of class {names[single[0]]!r}{others}" if len(names) > 1 else "the only row"
         hint = numeric_hint(names)
         raise UserError(
-            f"{train.rows.where(place)}: {what}; a validation split"
+            f"{train.rows.where(position)}: {what}; a validation split"
             " cut from train needs two rows of each class: add rows, or give a file with data.validation"
             f"{hint and f' ({hint})'}"
         )
-    share = min(SHARE, MOST_ROWS / len(train.strata)) if asked is None else asked
+    share = min(SHARE, MOST_ROWS / len(train.strata)) if requested is None else requested
     rest, cut = stratified_cut(train.strata, share, seed)
-    return train.select(rest, train.origin), train.select(cut, cut_description(asked, seed))
+    return train.select(rest, train.origin), train.select(cut, cut_description(requested, seed))
 
 
 def sampled(part: Part, wanted: int | None, seed: int, split: Split) -> Part:
-    """A stratified sample of the wanted size; all rows if there are no more than that."""
+    """A stratified sample of the given size, or all rows if there are not more."""
     total, present = len(part.strata), len(np.unique(part.strata))
     if wanted is None or wanted >= total:
         return part
     if split == "train" and wanted < present:
-        raise UserError(f"data.train_rows {wanted} is less than one row for each of the {present} classes; raise it")
+        raise UserError(f"data.train_rows {wanted} is less than one row for each of the {present} classes; increase it")
     origin = f"{part.origin}, a stratified sample of {total:,} rows (seed {seed})"
     return part.select(stratified_sample(part.strata, wanted, seed), origin)
 
@@ -80,7 +80,7 @@ def encode_part(
     max_length: int,
     windows: bool = False,
 ) -> tuple["Dataset", SplitFacts]:
-    """The rows as a dataset; with `windows`, a row longer than `max_length` is several rows of it."""
+    """Encode the rows; with `windows`, a text longer than `max_length` becomes several rows."""
     facts = SplitFacts(part.origin, len(part.values), **targets.facts(part.values, names))
     table, start = SplitWriter(), 0
     with progress(f"tokenizing {part.origin}", facts.rows) as advance:

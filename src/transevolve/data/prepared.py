@@ -1,7 +1,7 @@
-"""Data prepared once, on disk: keyed by what the files hold and the settings that matter, shared by all processes.
+"""A cache of prepared data on disk, keyed by the contents of the source files and the settings.
 
-A folder of prepared data is written aside and renamed, so it is complete or absent. A lock, which the system releases
-however its process ends, lets one process prepare while the others wait.
+A folder is written under a temporary name and then renamed, so it is complete or absent. One process prepares the data
+while others wait for its lock, which the operating system releases if the process dies.
 """
 
 import hashlib
@@ -41,36 +41,35 @@ def prepared(
     labels: Sequence[str] | None,
     splits: Sequence[Split],
 ) -> TextData:
-    """The data that `load` makes, from the cache if it has made them before.
+    """Load data from the cache, or call `load` to prepare them.
 
-    In training, which needs all splits and decides on the labels, the cache keeps what is prepared. With the tokenizer
-    and labels of a saved model, the data of its training are used if they are in the cache; otherwise the splits are
-    prepared in a temporary folder.
+    In training, the prepared data are stored in the cache. With the tokenizer and labels of a saved model, its training
+    data are used if they are in the cache; otherwise the splits are prepared in a temporary folder.
 
     Args:
-        load: Reads, splits and tokenizes.
-        loader: What decides the outcome besides the options.
-        names: What the report calls each split.
-        hub: Fingerprints of data that are not files.
+        load: Reads, splits and tokenizes the data.
+        loader: A string of everything besides the options that affects the result.
+        names: The name of each split in the report.
+        hub: Fingerprints of data that are not in files.
     """
     content = content_of(options, loader, hub)
     root = cache_folder(options.cache) / FOLDER
     contents = [content] if tokenizer is None else [content, {**content, "tokenizer": tokenizer_digest(tokenizer)}]
     if labels is None and set(splits) == set(SPLITS):
-        data = renamed(_kept(root / key_of(contents[-1]), load, contents[-1], names), names)
+        data = with_current_names(_load_or_prepare(root / key_of(contents[-1]), load, contents[-1], names), names)
         return data if tokenizer is None else replace(data, tokenizer=tokenizer)
     if tokenizer is not None:
         for known in contents:
-            found = _of_training(root / key_of(known), tokenizer, labels, splits)
+            found = _open_training(root / key_of(known), tokenizer, labels, splits)
             if found is not None:
-                return renamed(found, names)
+                return with_current_names(found, names)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as aside:  # noqa: SIM117
         with report_full_disk(Path(aside)), workspace(Path(aside)):
             return load()
 
 
 def content_of(options: DataOptions, loader: str, hub: Mapping[str, str]) -> dict[str, Any]:
-    """What prepared data depend on. A file counts by its contents and format, not by its name."""
+    """Everything that prepared data depend on. Files are identified by contents and format, not by name."""
     files = {**fingerprints(options), **hub}
     values = {field.name: getattr(options, field.name) for field in fields(options) if field.name != "cache"}
     settings = {name: value for name, value in values.items() if name not in NAMED or not isinstance(value, str)}
@@ -85,8 +84,8 @@ def key_of(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
 
 
-def renamed(prepared: tuple[TextData, Entry], names: Mapping[Split, str]) -> TextData:
-    """The data with a report that calls its files as they are called here."""
+def with_current_names(prepared: tuple[TextData, Entry], names: Mapping[Split, str]) -> TextData:
+    """Replace the file names in the report by the current ones."""
     data, entry = prepared
     current: dict[str, str] = {**names}
     for split, before in entry.names.items():
@@ -99,15 +98,15 @@ def renamed(prepared: tuple[TextData, Entry], names: Mapping[Split, str]) -> Tex
     return data
 
 
-def _kept(
+def _load_or_prepare(
     folder: Path, load: Callable[[], TextData], content: Mapping[str, Any], names: Mapping[Split, str]
 ) -> tuple[TextData, Entry]:
-    there = folder.is_dir()
-    found = _complete(folder)
+    available = folder.is_dir()
+    found = _open_intact(folder)
     if found is not None:
         return found
     with locked(folder) as waited:
-        found = None if there and not waited else _complete(folder)
+        found = None if available and not waited else _open_intact(folder)
         if found is not None:
             return found
         with staging_folder(folder) as part:
@@ -120,8 +119,8 @@ def _kept(
     return _opened(folder, entry), entry
 
 
-def _complete(folder: Path) -> tuple[TextData, Entry] | None:
-    """Prepared data that are there and intact."""
+def _open_intact(folder: Path) -> tuple[TextData, Entry] | None:
+    """Open prepared data if they exist and are intact."""
     if not folder.is_dir():
         return None
     try:
@@ -137,11 +136,11 @@ def _opened(folder: Path, entry: Entry) -> TextData:
     return replace(open_entry(folder, entry), folder=folder, tokenizer_sha256=entry.tokenizer)
 
 
-def _of_training(
+def _open_training(
     folder: Path, tokenizer: PreTrainedTokenizerFast, labels: Sequence[str] | None, splits: Sequence[Split]
 ) -> tuple[TextData, Entry] | None:
-    """The splits as they were prepared for training, if tokenizer and labels are those of the training."""
-    found = _complete(folder)
+    """Open the splits prepared for training, if tokenizer and labels are the same."""
+    found = _open_intact(folder)
     if found is None:
         return None
     data, entry = found

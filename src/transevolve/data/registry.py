@@ -1,4 +1,4 @@
-"""All tasks by name. A new task is one file and one line here; a new kind of task brings its own."""
+"""All tasks by name. To add a task, write a file and add a line here; a new kind of task registers its own."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ Load = Callable[
 
 @dataclass(frozen=True)
 class Task:
-    """What a task is, which options it uses besides task, seed and cache, how it loads, and its kind."""
+    """A data set: its summary, the options it uses besides task, seed and cache, its loader, and its kind."""
 
     summary: str
     uses: frozenset[str]
@@ -44,7 +44,7 @@ TASKS: dict[str, Task] = {
 
 
 def task_of(options: DataOptions) -> str:
-    """The task's name; `files` with options that only another task has is that task."""
+    """The task's name. The task `files` with options that only another task has means that task."""
     if options.task != "files":
         return options.task
     if changed(options) & PAIR_OPTIONS:
@@ -61,11 +61,15 @@ def load_data(
     labels: Sequence[str] | None = None,
     splits: Sequence[Split] = SPLITS,
 ) -> TextData:
-    """The splits of a task, tokenised.
+    """Load and tokenize the splits of a task.
 
-    Two files, `source` and `target`, or two languages, are a translation, even if the task is not named.
-    In training, `tokenizer` and `labels` are None: the task makes them. A saved model brings its own, and may ask for
-    one split alone; its rows are then the same as in training, and other splits are read only if needed for it.
+    If `source` and `target` or their languages are set, the task is translation.
+
+    Args:
+        options: The data settings.
+        tokenizer: The tokenizer of a saved model. By default, the task creates one.
+        labels: The labels of a saved model. By default, the task reads them from the training rows.
+        splits: The splits to load. Their rows are the same as in training; other splits are read only if needed.
     """
     options = replace(options, task=task_of(options))
     task = TASKS.get(options.task)

@@ -1,4 +1,4 @@
-"""Labelled texts, each with the place it was read from: on disk inside a workspace, in memory elsewhere."""
+"""Labelled texts with their line numbers: on disk inside a workspace, otherwise in memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ import numpy as np
 
 from ..core.errors import UserError, nearest, quoted
 from .labels import canonical
-from .stored import chosen, new_numbers, new_texts, reading
+from .stored import new_numbers, new_texts, reading, select_rows
 from .tables import Table, place_of, require_unicode
 
 
 @dataclass
 class Rows:
-    """Columns that can be appended to, and are then read as sequences."""
+    """Columns of a split. Append all rows first, then read them as sequences."""
 
     file: str
     unit: str = "line"
@@ -27,7 +27,7 @@ class Rows:
         return place_of(self.numbers[index], self.files or (self.file,), self.unit)
 
     def select(self, indices: np.ndarray) -> "Rows":
-        columns = (chosen(column, indices) for column in (self.texts, self.labels, self.numbers))
+        columns = (select_rows(column, indices) for column in (self.texts, self.labels, self.numbers))
         return Rows(self.file, self.unit, *columns, files=self.files)
 
 
@@ -50,7 +50,7 @@ def checked_text(value: Any, table: Table, number: int, column: str) -> str:
         return ""
     if not isinstance(value, str):
         raise UserError(
-            f"{table.where(number)}: {column!r} holds a {type(value).__name__}, not a text; is it the text column?"
+            f"{table.where(number)}: {column!r} contains a {type(value).__name__}, not a text; is it the text column?"
         )
     require_unicode(value, f"{table.where(number)}: {column!r}")
     return value
@@ -61,8 +61,8 @@ def checked_label(value: Any, table: Table, number: int, column: str) -> str:
         name = canonical(value)
     except TypeError as error:
         raise UserError(
-            f"{table.where(number)}: {column!r} holds a {error}, not a class; is it the label column?"
-            " Several labels per row are data.task multilabel"
+            f"{table.where(number)}: {column!r} contains a {error}, not a class; is it the label column?"
+            " For several labels per row, set data.task to multilabel"
         ) from None
     if name is None:
         raise UserError(f"{table.where(number)}: the label {column!r} is empty; give the row a class or remove it")
@@ -71,7 +71,7 @@ def checked_label(value: Any, table: Table, number: int, column: str) -> str:
 
 
 def class_indices(rows: Rows, labels: Sequence[str], known_from: str) -> np.ndarray:
-    """The class of each row as an index into `labels`; a label that is not there is an error."""
+    """The class of each row as an index into `labels`; an unknown label is an error."""
     index = {label: position for position, label in enumerate(labels)}
     try:
         return np.fromiter((index[label] for label in rows.labels), dtype=np.int64, count=len(rows.labels))

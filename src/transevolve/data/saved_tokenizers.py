@@ -1,4 +1,4 @@
-"""Tokenizers of others: a folder that Hugging Face saved, or a tokenizer.json."""
+"""Loads saved tokenizers: a Hugging Face tokenizer folder, or a tokenizer.json."""
 
 import json
 from pathlib import Path
@@ -23,14 +23,14 @@ SPELLINGS = {
 
 
 def tokenizer_files(name: str) -> list[Path]:
-    """The files that a tokenizer is read from, as far as they are there."""
+    """The existing files of a saved tokenizer."""
     path = Path(name)
     file = path / FILE if path.is_dir() else path
     return [found for found in (file, file.parent / CONFIG) if found.is_file()]
 
 
 def load_saved_tokenizer(name: str, max_length: int) -> PreTrainedTokenizerFast:
-    """The tokenizer without its own limits of length; if it has no padding token, [PAD] is added."""
+    """Load a tokenizer without its length limits; [PAD] is added if there is no padding token."""
     path = Path(name)
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
@@ -70,7 +70,7 @@ def _config(path: Path) -> dict:
 
 
 def _token(role: str, saved: dict, backend: Tokenizer) -> str | None:
-    """The token of a role, as the configuration names it, or by its usual spelling."""
+    """The token of a role, from the configuration, or by its usual spelling."""
     named = saved.get(role)
     named = named.get("content") if isinstance(named, dict) else named
     candidates = (named,) if isinstance(named, str) else SPELLINGS[role]

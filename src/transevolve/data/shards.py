@@ -1,4 +1,4 @@
-"""A split in several files, which are read as one table: `train-00000-of-00002.csv`, or a folder `train`."""
+"""Reads several files as one table: `train-00000-of-00002.csv` and so on, or a folder `train`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ NUMBERED = re.compile(r"-\d+-of-\d+")
 
 
 def split_name(file: Path) -> str:
-    """What a file calls its split: its name up to the first dot, without the number of a shard."""
+    """The split in a file name: the part before the first dot, without the shard number."""
     return NUMBERED.sub("", file.name.split(".")[0].lower())
 
 
@@ -20,7 +20,7 @@ def is_shard(file: Path) -> bool:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """The file, or the files in the folder in the order of their names; hidden ones are left out."""
+    """The file, or the files in the folder, sorted by name, without hidden files."""
     if not path.is_dir():
         return [path]
     return [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
@@ -35,7 +35,7 @@ def shards(path: Path) -> list[Path]:
 
 
 def open_tables(paths: Sequence[Path]) -> Table:
-    """One table of all files; each needs the columns of the first."""
+    """All files as one table; each needs the columns of the first."""
     first, *others = tables = [open_table(path) for path in paths]
     if not others:
         return first
@@ -44,17 +44,17 @@ def open_tables(paths: Sequence[Path]) -> Table:
         if missing:
             raise UserError(f"{table.file}: there is no column {missing[0]!r}, which {first.file} has; add it")
         if table.unit != first.unit:
-            raise UserError(f"{table.file} and {first.file} are not of one kind: give all parts of a split the same")
+            raise UserError(f"{table.file} and {first.file} have different formats: use one format for all parts")
 
     def select(names: Sequence[str]) -> Iterator[Record]:
         for part, table in enumerate(tables):
             for number, values in table.select(names):
                 yield part * FIRST_OF_NEXT + number, values
 
-    return Table(called(paths), first.unit, first.columns, select, files=[table.file for table in tables])
+    return Table(file_names(paths), first.unit, first.columns, select, files=[table.file for table in tables])
 
 
-def called(files: Sequence[Path]) -> str:
-    """The first files by name."""
+def file_names(files: Sequence[Path]) -> str:
+    """The names of up to three files, and the number of further ones."""
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return " and ".join(map(str, files[:3])) + more

@@ -1,4 +1,4 @@
-"""Labelled splits that can be read, wherever they come from."""
+"""Labelled splits from files or the hub."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ MULTILABEL = "multilabel"
 
 @dataclass
 class Source:
-    """A name and a table for each split. The first one read decides on the columns; the others must have them.
+    """A name and a table per split. The first table read determines the columns; the others must have them.
 
-    `hub` has fingerprints of what is not in files.
+    `hub` contains fingerprints of data that is not in files.
     """
 
     names: Mapping[Split, str]
@@ -32,7 +32,7 @@ class Source:
         return len(names_of(self.columns.get("text"))) > 1
 
     def choose(self, table: Table) -> None:
-        """Decides on the columns."""
+        """Choose the columns."""
         text, label = choose_columns(table, self.options.text, self.options.label)
         self.columns = {"text": text, "label": label}
 

@@ -1,28 +1,28 @@
-"""Seeded, stratified choices of rows: a validation split cut from train, and samples."""
+"""Seeded, stratified splits and samples."""
 
 import numpy as np
 
 
 def single_row_classes(classes: np.ndarray) -> list[int]:
-    """Classes with one row only, which cannot be in both parts of a cut."""
+    """Classes with only one row, which cannot be in both parts of a split."""
     present, counts = np.unique(classes, return_counts=True)
     return present[counts == 1].tolist()
 
 
 def stratified_cut(classes: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rest, cut): indices in order; `share` of every class is cut off, at least one row of it, never all."""
+    """(rest, cut): sorted indices; `share` of every class is in the cut, at least one row and never all."""
     counts = np.unique(classes, return_counts=True)[1]
     take = np.clip(np.rint(counts * share).astype(int), 1, counts - 1)
     return _drawn(classes, take, seed)
 
 
 def cut_rows(train_rows: int | None, train: int, cut: int) -> int | None:
-    """How many rows of a validation split to keep so that it stays in proportion to a sample of train; None is all."""
+    """The number of validation rows to keep, in proportion to a sample of train; None means all."""
     return None if train_rows is None or train_rows >= train else max(1, round(cut * train_rows / train))
 
 
 def stratified_sample(classes: np.ndarray, rows: int, seed: int) -> np.ndarray:
-    """Indices, in order, of exactly `rows` rows with the classes in proportion (largest remainders)."""
+    """Sorted indices of exactly `rows` rows, with proportional classes (largest remainders)."""
     if rows >= len(classes):
         return np.arange(len(classes))
     counts = np.unique(classes, return_counts=True)[1]
@@ -34,7 +34,7 @@ def stratified_sample(classes: np.ndarray, rows: int, seed: int) -> np.ndarray:
 
 
 def _drawn(classes: np.ndarray, take: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rest, drawn): `take[i]` rows of the i-th class that occurs. RandomState's stream is frozen for good."""
+    """(rest, drawn): `take[i]` rows of the i-th class. RandomState is stable between numpy versions."""
     rng = np.random.RandomState(seed)
     by_class = np.argsort(classes, kind="stable")
     ends = np.cumsum(np.unique(classes, return_counts=True)[1])

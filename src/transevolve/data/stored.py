@@ -1,6 +1,6 @@
 """Columns on disk: written to Arrow files batch by batch, then read memory-mapped.
 
-Inside `workspace(folder)` columns and tables go to files in that folder, and memory holds one batch of them. Outside,
+Inside `workspace(folder)`, columns and tables are written to files in that folder, with one batch in memory. Outside,
 they are in memory.
 """
 
@@ -27,7 +27,7 @@ TEXT = "text"
 
 
 class Workspace:
-    """A folder for Arrow files, named by number; those that are still open when it is left are closed."""
+    """A folder for numbered Arrow files; files that are still open are closed on exit."""
 
     def __init__(self, folder: Path):
         self.folder, self.numbers, self.open_files = folder, count(), ExitStack()
@@ -53,7 +53,7 @@ def workspace(folder: Path) -> Iterator[Workspace]:
 
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A function to call with numbers of rows as they are done; silent outside a workspace."""
+    """A progress bar; yields a function to call with the number of rows done. Silent outside a workspace."""
     if _WORKSPACE.get() is None:
         yield lambda rows: None
     else:
@@ -62,7 +62,7 @@ def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def reading(file: str) -> AbstractContextManager[Callable[[int], None]]:
-    """Progress through a file, or through something else of that name."""
+    """A progress bar for reading a file or another source of that name."""
     known = _WORKSPACE.get() is not None and Path(file).is_file()
     return progress(f"reading {file}", contents_of(file).lines if known else None)
 
@@ -72,7 +72,7 @@ def new_texts() -> Any:
     return [] if _WORKSPACE.get() is None else Column(pa.large_string())
 
 
-def gathered(texts: Iterable[str]) -> Sequence[str]:
+def text_column(texts: Iterable[str]) -> Sequence[str]:
     """Texts as a new column."""
     column = new_texts()
     for text in texts:
@@ -86,7 +86,7 @@ def new_numbers() -> Any:
 
 
 class Column(Sequence[Any]):
-    """Values in an Arrow file. Appending ends with the first value that is read."""
+    """Values in an Arrow file. All values must be appended before the first is read."""
 
     def __init__(self, kind: pa.DataType):
         self.kind, self.rows, self.size = kind, 0, 0
@@ -113,17 +113,17 @@ class Column(Sequence[Any]):
     def __len__(self) -> int:
         return self.rows if self.chosen is None else len(self.chosen)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return list(self._read(self._rows(place)))
-        row = range(len(self))[place]
+    def __getitem__(self, position: Any) -> Any:
+        if isinstance(position, slice):
+            return list(self._read(self._rows(position)))
+        row = range(len(self))[position]
         return next(self._read(np.array([row if self.chosen is None else self.chosen[row]])))
 
     def __iter__(self) -> Iterator[Any]:
         yield from self._read(self._rows(slice(None)))
 
     def select(self, rows: np.ndarray) -> "Column":
-        """The rows with these numbers, on the same memory."""
+        """The rows with these numbers, without copying."""
         self._finish()
         found = Column.__new__(Column)
         found.__dict__.update(self.__dict__)
@@ -131,12 +131,12 @@ class Column(Sequence[Any]):
         return found
 
     def nbytes(self) -> int:
-        """The size of the rows, of which some were perhaps selected, by their average."""
+        """The size of the selected rows, estimated from the average."""
         self._finish()
         return sum(chunk.nbytes for chunk in self.chunks) * len(self) // max(self.rows, 1)
 
-    def _rows(self, place: slice) -> np.ndarray:
-        return np.arange(*place.indices(self.rows)) if self.chosen is None else self.chosen[place]
+    def _rows(self, position: slice) -> np.ndarray:
+        return np.arange(*position.indices(self.rows)) if self.chosen is None else self.chosen[position]
 
     def _read(self, rows: np.ndarray) -> Iterator[Any]:
         self._finish()
@@ -164,7 +164,7 @@ class Column(Sequence[Any]):
 
 
 def batched(texts: Iterable[Any]) -> Iterator[list[Any]]:
-    """Texts, or tuples of texts, in lists of a size that fits in memory."""
+    """Texts, or tuples of texts, in batches that fit in memory."""
     batch, size = [], 0
     for text in texts:
         batch.append(text)
@@ -178,14 +178,14 @@ def batched(texts: Iterable[Any]) -> Iterator[list[Any]]:
 
 @runtime_checkable
 class OnDisk(Protocol):
-    """Texts that are not in memory: their size, and some of them by number."""
+    """Texts that are not in memory."""
 
     def nbytes(self) -> int: ...
     def select(self, rows: np.ndarray) -> Sequence[str]: ...
 
 
 def text_sample(texts: Sequence[str], rows: int, size: int, seed: int) -> Sequence[str]:
-    """At most so many texts, of about so many bytes, drawn at random, in order. Texts in memory are all taken."""
+    """A random sample of at most `rows` texts and about `size` bytes, in order. Texts in memory are not sampled."""
     whole = texts.parts if isinstance(texts, Chained) else (texts,)
     parts = [part for part in whole if isinstance(part, OnDisk)]
     if len(parts) < len(whole):
@@ -197,13 +197,13 @@ def text_sample(texts: Sequence[str], rows: int, size: int, seed: int) -> Sequen
     return Chained(*(part.select(drawn) for part in parts))
 
 
-def chosen(column: Sequence[Any], rows: np.ndarray) -> Sequence[Any]:
+def select_rows(column: Sequence[Any], rows: np.ndarray) -> Sequence[Any]:
     """Some rows of a column."""
     return column.select(rows) if isinstance(column, Column | Chained) else [column[row] for row in rows]
 
 
 class Chained(Sequence[Any]):
-    """Columns, one after the other."""
+    """Concatenated columns."""
 
     def __init__(self, *parts: Sequence[Any]):
         self.parts = parts
@@ -211,17 +211,17 @@ class Chained(Sequence[Any]):
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, position: Any) -> Any:
         starts = self._starts().tolist()
-        row = range(len(self))[place]
+        row = range(len(self))[position]
         part = bisect_right(starts, row) - 1
         return self.parts[part][row - starts[part]]
 
     def select(self, rows: np.ndarray) -> "Chained":
-        """The rows with these numbers, which rise."""
+        """The rows with these numbers, which must be sorted."""
         starts = self._starts()
         owners = np.searchsorted(starts, rows, side="right") - 1
-        return Chained(*(chosen(part, rows[owners == p] - starts[p]) for p, part in enumerate(self.parts)))
+        return Chained(*(select_rows(part, rows[owners == p] - starts[p]) for p, part in enumerate(self.parts)))
 
     def _starts(self) -> np.ndarray:
         return np.cumsum([0, *map(len, self.parts)])[:-1]
@@ -231,7 +231,7 @@ class Chained(Sequence[Any]):
 
 
 class TableWriter:
-    """Columns of any types, added batch by batch: to a file of the workspace, or in memory if there is none."""
+    """Writes columns of any types, batch by batch, to a file of the workspace, or to memory if there is none."""
 
     def __init__(self):
         space = _WORKSPACE.get()
@@ -249,14 +249,14 @@ class TableWriter:
         self.stream.write_batch(batch)
 
     def table(self) -> pa.Table:
-        """Everything that was added, at least one batch; nothing can be added any more."""
+        """All batches, of which there must be at least one; ends writing."""
         if self.path is None:
             return pa.Table.from_batches(self.batches)
         self._close()
         return mapped_table(self.path).table
 
     def dataset(self, names: Sequence[str], fingerprint: str) -> "Dataset":
-        """Everything that was added, with some of its columns."""
+        """All batches, with these columns."""
         from datasets import Dataset
 
         if self.path is None:
@@ -271,12 +271,12 @@ class TableWriter:
 
 
 def mapped_table(path: Path) -> Any:
-    """The table of a file, memory-mapped, as the datasets library has it."""
+    """The table of a file as a memory-mapped table of the datasets library."""
     from datasets.table import MemoryMappedTable
 
     return MemoryMappedTable.from_file(str(path))
 
 
 def starts_of(chunks: Sequence[pa.Array]) -> np.ndarray:
-    """The number of the first row of each chunk."""
+    """The index of the first row of each chunk."""
     return np.cumsum([0, *map(len, chunks)])[:-1] if chunks else np.zeros(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Texts to predict, one by one in constant memory: from a file, or from a stream such as stdin."""
+"""Reads texts one by one, in constant memory, from a file or a stream such as stdin."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,15 +9,15 @@ from .columns import choose_text_column, require_column
 from .lines import decompressed, numbered_lines, open_bytes, stripped
 from .rows import checked_text
 from .tables import FORMATS, Table, open_table, table_format
-from .wide_rows import joined
+from .wide_rows import join_pair
 
 
 def iter_texts(source: str | Path | BinaryIO, column: str | list[str] | None = None) -> Iterator[tuple[int, str]]:
-    """(line number, text) for every text, empty ones too.
+    """Iterate over texts; yields (line number, text), including empty texts.
 
-    A csv, tsv, jsonl or parquet file yields the texts of `column`, or of the column recognised as the text (with row
-    numbers, in parquet); two columns are pairs of texts, with a tab between them. Any other file, and a binary stream
-    such as `sys.stdin.buffer`, has one text per line.
+    For csv, tsv, jsonl and parquet files, the texts are those of `column`, by default the recognised text column.
+    Parquet has row numbers instead of line numbers. Two columns yield pairs of texts, separated by a tab. Any other
+    file, and a binary stream such as `sys.stdin.buffer`, has one text per line.
     """
     if isinstance(source, str | Path) and table_format(source) is not None:
         table = open_table(source)
@@ -44,7 +44,7 @@ def _pairs(table: Table, columns: list[str]) -> Iterator[tuple[int, str]]:
         require_column(table, name, "text")
     for number, values in table.select(columns):
         texts = [checked_text(text, table, number, name) for text, name in zip(values, columns, strict=True)]
-        yield number, joined(texts)
+        yield number, join_pair(texts)
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Tables in files: csv, tsv, jsonl and parquet behind one small interface, read in constant memory."""
+"""csv, tsv, jsonl and parquet files behind one interface, read in constant memory."""
 
 import csv
 import gzip
@@ -31,10 +31,10 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Table:
-    """A file of records; `select(names)` iterates over it and yields each record's number and values.
+    """A table of records; `select(names)` yields the number and the values of each record.
 
-    What is not a file has a fingerprint of its contents. In a table of several `files`, numbers start again from
-    `FIRST_OF_NEXT` in the second, from twice that in the third.
+    `fingerprint` identifies the contents if the table is not a file. If the table has several `files`, the numbers of
+    the second start at `FIRST_OF_NEXT`, those of the third at twice that.
     """
 
     file: str
@@ -55,7 +55,7 @@ def place_of(number: int, files: Sequence[str], unit: str) -> str:
 
 
 def table_format(path: str | Path) -> str | None:
-    """csv, tsv, jsonl or parquet by the file's name, or None."""
+    """csv, tsv, jsonl or parquet, by the file's extension, or None."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in (".gz", ".gzip"):
         suffixes.pop()
@@ -63,10 +63,10 @@ def table_format(path: str | Path) -> str | None:
 
 
 def open_table(path: str | Path) -> Table:
-    """Reads the columns of a file; a file without any record is an error."""
+    """Open a file and read its column names; a file without records is an error."""
     kind = table_format(path)
     if kind is None:
-        raise UserError(f"{path}: unknown kind of file; give .csv, .tsv, .jsonl or .parquet, plain or .gz")
+        raise UserError(f"{path}: unknown file type; use .csv, .tsv, .jsonl or .parquet, plain or .gz")
     table = {"csv": _open_csv, "tsv": _open_tsv, "jsonl": _open_jsonl, "parquet": _open_parquet}[kind](str(path))
     twice = [name for name in dict.fromkeys(table.columns) if name and table.columns.count(name) > 1]
     if twice:
@@ -74,16 +74,16 @@ def open_table(path: str | Path) -> Table:
     for name in table.columns:
         require_unicode(name, f"{path}: the column {name!a}")
     if next(table.select(table.columns[:1]), None) is None:
-        raise UserError(f"{path}: the file holds no rows; put the data in it")
+        raise UserError(f"{path}: the file contains no rows; put the data in it")
     return table
 
 
 def require_unicode(text: str, where: str) -> None:
-    """Refuses half of a surrogate pair, which an escape in JSON can hold and no file or tokenizer takes."""
+    """Raise an error for an unpaired surrogate: JSON can escape it, but it cannot be encoded or tokenized."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UserError(f"{where} holds {text[error.start]!a}, half of a surrogate pair; write it whole") from None
+        raise UserError(f"{where} contains {text[error.start]!a}, an unpaired surrogate; write both halves") from None
 
 
 def _open_csv(path: str) -> Table:
@@ -93,9 +93,9 @@ def _open_csv(path: str) -> Table:
 
 
 def _open_tsv(path: str) -> Table:
-    """If every line has as many tabs as the header, a line is a record and a stray quote is text.
+    """Open a tsv file. If every line has as many tabs as the header, each line is a record and quotes are text.
 
-    Otherwise texts contain tabs or line breaks, which must be quoted: the file is read as csv with tabs.
+    Otherwise the texts contain quoted tabs or line breaks, and the file is read as tab-separated csv.
     """
     tabs = _header_line(path).count("\t")
     with open_bytes(path) as stream:
@@ -117,16 +117,16 @@ def _delimited(path: str, records: Callable[[], Iterator[tuple[int, list[str]]]]
     columns = [name.strip() for name in next(records())[1]]
 
     def select(names: Sequence[str]) -> Iterator[Record]:
-        places = [columns.index(name) for name in names]
+        positions = [columns.index(name) for name in names]
         body = records()
         next(body)
         for number, fields in body:
             if len(fields) != len(columns):
                 raise UserError(
-                    f"{path}, line {number}: {len(fields)} fields where the header has {len(columns)}"
-                    f" ({quoted(columns)}); put texts that hold separators in double quotes"
+                    f"{path}, line {number}: {len(fields)} fields, but the header has {len(columns)}"
+                    f" ({quoted(columns)}); put texts that contain separators in double quotes"
                 )
-            yield number, tuple(fields[place] for place in places)
+            yield number, tuple(fields[position] for position in positions)
 
     return Table(path, "line", columns, select)
 
@@ -139,21 +139,21 @@ def _plain_records(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _unquoted(field: str) -> str:
-    """A field without the quotes that a csv writer put around it; any other field unchanged."""
+    """Remove the quotes that a csv writer added around a field."""
     written = QUOTED.fullmatch(field)
     return written[1].replace('""', '"') if written else field
 
 
 def _quoted_records(path: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Records of RFC 4180, numbered by the line they start on; blank lines are skipped."""
+    """RFC 4180 records, numbered by their first line; blank lines are skipped."""
     csv.field_size_limit(2**31 - 1)
     number = 0
     with open_bytes(path) as stream:
 
         def feed() -> Iterator[str]:
             nonlocal number
-            for place, line in numbered_lines(stream, path):
-                number = place
+            for position, line in numbered_lines(stream, path):
+                number = position
                 yield line
 
         reader = csv.reader(feed(), delimiter=delimiter, strict=True)

@@ -1,4 +1,4 @@
-"""A tag for each word: the first token of a word gets it, the other tokens get none."""
+"""One tag per word: the label of its first token. Other tokens have no label."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from ..core.errors import UserError, nearest, quoted
 from .conll import TaggedSource, tagged_source
 from .data import SplitFacts, TextData
 from .encoding import Encoded, concatenated, id_type, offsets_of
-from .labels import in_order
+from .labels import sorted_names
 from .options import DataOptions, Split
 from .parts import Part
 from .rows import Rows
@@ -27,16 +27,16 @@ USES = TEXT_USES - {"hub", "hub_config", "long", "unlabelled"}
 
 
 class Tags:
-    """The targets of token classification: for each row, the number of each word's tag."""
+    """The targets of token classification: for each row, the tag index of each word."""
 
     def learn(self, rows: Rows, column: Any) -> list[str]:
-        names = in_order(tag for label in rows.labels for tag in label.split())
+        names = sorted_names(tag for label in rows.labels for tag in label.split())
         if len(names) == 1:
             raise UserError(f"{rows.file}: every word has the tag {names[0]!r}; there is nothing to learn")
         return sorted(names, key=lambda name: name != OUTSIDE)
 
     def values(self, rows: Rows, names: Sequence[str], known_from: str) -> np.ndarray:
-        index = {name: place for place, name in enumerate(names)}
+        index = {name: position for position, name in enumerate(names)}
         values = np.empty(len(rows.labels), dtype=object)
         for row, label in enumerate(rows.labels):
             unknown = [tag for tag in label.split() if tag not in index]
@@ -71,7 +71,7 @@ class TaggedTask(TextTask):
         labels: Sequence[str] | None,
         splits: Sequence[Split],
     ) -> TextData:
-        """In memory: tagged corpora are small."""
+        """Load in memory; tagged corpora are small."""
         kind, max_length, size = self._sizes(options, tokenizer)
         source: Any = self._source(options)
         return self._load(source, options, kind, max_length, size, tokenizer, labels, splits)
@@ -79,11 +79,11 @@ class TaggedTask(TextTask):
     def encode(
         self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool
     ) -> tuple["Dataset", SplitFacts]:
-        encoded, places = encode_words(tokenizer, part.rows.texts, max_length, part.rows.where)
+        encoded, positions = encode_words(tokenizer, part.rows.texts, max_length, part.rows.where)
         labels = np.full(len(encoded.ids), NO_TAG, dtype=np.int64)
         for row, (start, tags) in enumerate(zip(encoded.offsets, part.values, strict=False)):
-            tagged = places[row] >= 0
-            labels[start + places[row][tagged]] = tags[tagged]
+            tagged = positions[row] >= 0
+            labels[start + positions[row][tagged]] = tags[tagged]
         facts = SplitFacts(
             origin=part.origin,
             rows=len(part.values),
@@ -99,42 +99,42 @@ class TaggedTask(TextTask):
 def encode_words(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int, where: Callable[[int], str]
 ) -> tuple[Encoded, list[np.ndarray]]:
-    """Texts of words with single spaces between them: their tokens, and the place of each word's first token.
+    """Tokenize texts whose words are separated by single spaces; also returns the position of each first token.
 
-    The place of a word that was cut off, or that the tokenizer drops, is -1.
+    The position is -1 for words that were truncated or that the tokenizer drops.
     """
     backend = tokenizer.backend_tokenizer
     backend.encode_special_tokens = tokenizer.split_special_tokens
     special = tokenizer.num_special_tokens_to_add()
     if max_length <= special:
-        raise UserError(f"data.max_length {max_length} leaves no room for text beside the special tokens; raise it")
+        raise UserError(f"data.max_length {max_length} leaves no room for text besides the special tokens; increase it")
     backend.enable_truncation(max_length)
-    ids, places, truncated, cut = [], [], 0, 0
+    ids, positions, truncated, cut = [], [], 0, 0
     try:
         for start in range(0, len(texts), BATCH):
             batch = list(texts[start : start + BATCH])
             for text, encoding in zip(batch, backend.encode_batch(batch), strict=True):
                 ids.append(np.asarray(encoding.ids, dtype=id_type(len(tokenizer))))
-                places.append(first_tokens(text, encoding))
+                positions.append(first_tokens(text, encoding))
                 truncated += bool(encoding.overflowing)
                 cut += sum(len(rest) - special for rest in encoding.overflowing)
     finally:
         backend.no_truncation()
     lengths = np.array([len(row) for row in ids], dtype=np.int64)
     if not lengths.all():
-        raise UserError(f"{where(int(np.argmin(lengths)))}: there is not one token in this text; remove the row")
-    return Encoded(concatenated(ids, tokenizer), offsets_of(lengths), truncated, cut), places
+        raise UserError(f"{where(int(np.argmin(lengths)))}: this text has no tokens; remove the row")
+    return Encoded(concatenated(ids, tokenizer), offsets_of(lengths), truncated, cut), positions
 
 
 def first_tokens(text: str, encoding: Any) -> np.ndarray:
-    """A token belongs to the word of its last character: its first one may be the space before the word."""
+    """The first token of each word. A token belongs to the word of its last character; it may begin with a space."""
     words = text.split(" ")
     starts = np.concatenate([[0], np.cumsum([len(word) + 1 for word in words])[:-1]])
-    places = np.full(len(words), -1, dtype=np.int64)
-    for place, ((begin, end), special) in enumerate(zip(encoding.offsets, encoding.special_tokens_mask, strict=True)):
+    positions = np.full(len(words), -1, dtype=np.int64)
+    for token, ((begin, end), special) in enumerate(zip(encoding.offsets, encoding.special_tokens_mask, strict=True)):
         if special or end <= begin or text[end - 1] == " ":
             continue
         word = int(np.searchsorted(starts, end - 1, side="right")) - 1
-        if places[word] < 0:
-            places[word] = place
-    return places
+        if positions[word] < 0:
+            positions[word] = token
+    return positions

@@ -1,4 +1,4 @@
-"""What the label column of a table means: how it is read, what balances a split, what is counted."""
+"""How the label column of a table is read, stratified and counted."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -6,23 +6,23 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..core.errors import UserError
-from .labels import in_order
+from .labels import sorted_names
 from .rows import Rows, class_indices
 
 
 class Targets(Protocol):
-    """The meaning of a label column. `names` are those of the model's outputs, as `learn` finds them in train."""
+    """How to interpret a label column. `names` are the names of the model's outputs, which `learn` returns."""
 
     def learn(self, rows: Rows, column: Any) -> list[str]:
-        """The names of the outputs; a column that cannot be learned is an error."""
+        """The names of the outputs, from the training rows; raises an error if there is nothing to learn."""
         ...
 
     def values(self, rows: Rows, names: Sequence[str], known_from: str) -> np.ndarray:
-        """The label of each row; an error names the row."""
+        """The label of each row; errors name the row."""
         ...
 
     def strata(self, values: np.ndarray) -> np.ndarray:
-        """A whole number per row; cuts and samples keep their proportions."""
+        """The stratum of each row, an integer; splits and samples keep the proportions of strata."""
         ...
 
     def facts(self, values: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ class Classes:
     """One class per row, stored as an index into the names."""
 
     def learn(self, rows: Rows, column: str) -> list[str]:
-        names = in_order(rows.labels)
+        names = sorted_names(rows.labels)
         if len(names) == 1:
             raise UserError(
                 f"{rows.file}: all {len(rows.labels):,} rows have the same label {names[0]!r};"

@@ -1,4 +1,4 @@
-"""Labelled texts: AG News, IMDB in word pieces or characters, and the user's own files."""
+"""Labelled texts: AG News, IMDB in word pieces or characters, and user files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from .prepared import prepared
 from .rows import Rows
 from .sources import Source
 from .splitting import cut_rows
-from .stored import gathered
+from .stored import text_column
 from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
 from .unlabelled import vocabulary_texts
@@ -35,15 +35,15 @@ USES = frozenset(
 
 @dataclass(frozen=True)
 class TextTask:
-    """A task's defaults, and how it loads.
+    """A task with labelled texts: its defaults and its loader.
 
     Args:
         tokenizer: The default tokenizer.
         max_length: The default number of tokens per text.
         vocab_size: The default size of a learned vocabulary of pieces.
-        labels: Class names, each with the other names that files have for it; empty if the training rows decide.
-        hub: Where the data can be downloaded from.
-        targets: What the label column means.
+        labels: Class names, each with its other spellings in files. If empty, the training rows define the classes.
+        hub: The dataset on the Hugging Face hub.
+        targets: How to interpret the label column.
     """
 
     tokenizer: str = "wordpiece"
@@ -81,7 +81,7 @@ class TextTask:
         )
 
     def _sizes(self, options: DataOptions, tokenizer: PreTrainedTokenizerFast | None) -> tuple[str, int, int | None]:
-        """The tokenizer by name, tokens per text, and the size of a vocabulary that is learned."""
+        """The name of the tokenizer, the maximum tokens per text, and the size of a learned vocabulary."""
         kind = options.tokenizer or self.tokenizer
         check_tokenizer(kind, options)
         max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
@@ -89,7 +89,7 @@ class TextTask:
         return kind, max_length, size
 
     def _signature(self) -> str:
-        """All that decides what is loaded besides the options."""
+        """A string of everything besides the options that affects the loaded data."""
         targets = f"{type(self.targets).__module__}.{type(self.targets).__qualname__} {vars(self.targets)}"
         return f"{self.tokenizer} {self.max_length} {self.vocab_size} {dict(self.labels)} {targets}"
 
@@ -114,7 +114,7 @@ class TextTask:
             train = parts["train"].rows.texts
             texts = single_texts(train, source.pairs)
             if options.unlabelled is not None and size is not None:
-                texts = gathered(chain(train, vocabulary_texts(options.unlabelled, source.columns["text"])))
+                texts = text_column(chain(train, vocabulary_texts(options.unlabelled, source.columns["text"])))
             tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
             if source.pairs:
                 pair_tokenizer(tokenizer)
@@ -160,7 +160,7 @@ class TextTask:
         splits: Sequence[Split],
         learn: bool,
     ) -> tuple[dict[Split, Part], list[str]]:
-        """The splits that are asked for, those needed to make them, and the names of the labels."""
+        """The requested splits, those they are derived from, and the names of the labels."""
         cut = _is_cut(source, options)
         needed: set[Split] = set(splits) & set(source.names)
         if learn or labels is None or (cut and "validation" in splits):
@@ -178,15 +178,15 @@ class TextTask:
         for split, part in rows.items():
             values = self.targets.values(part, names, known)
             parts[split] = Part(part, values, self.targets.strata(values), part.file)
-        wanted = {split: options.rows_wanted(split) for split in SPLITS}
+        limits = {split: options.rows_wanted(split) for split in SPLITS}
         if cut and "train" in parts:
             share = None if options.validation is None else float(options.validation)
             train, validation = cut_validation(parts["train"], names, share, options.seed)
-            if wanted["validation"] is None:
-                wanted["validation"] = cut_rows(wanted["train"], len(train.values), len(validation.values))
+            if limits["validation"] is None:
+                limits["validation"] = cut_rows(limits["train"], len(train.values), len(validation.values))
             parts |= {"train": train, "validation": validation}
         for split, part in parts.items():
-            parts[split] = sampled(part, wanted[split], options.seed, split)
+            parts[split] = sampled(part, limits[split], options.seed, split)
         return parts, names
 
     def _require_train(self, source: Source, options: DataOptions) -> None:
@@ -197,7 +197,7 @@ class TextTask:
             )
 
     def _renamed(self, rows: Rows) -> Rows:
-        """Rows with the task's own class names."""
+        """Rows with the class names of the task."""
         ours = {other: name for name, others in self.labels.items() for other in others}
         if ours:
             rows.labels = [ours.get(label, label) for label in rows.labels]

@@ -1,7 +1,7 @@
-"""Tokenizers, built on the `tokenizers` library: word pieces, subwords, characters, bytes and ListOps symbols.
+"""Word pieces, subwords, characters, bytes and ListOps symbols, built on the `tokenizers` library.
 
-Each is a `PreTrainedTokenizerFast`: `save_pretrained(folder)`, then `AutoTokenizer.from_pretrained(folder)`, offline.
-Padding is id 0 everywhere, and a special token spelled out in a text, such as "[PAD]", is read as plain text.
+Each tokenizer is a `PreTrainedTokenizerFast`, which `AutoTokenizer.from_pretrained(folder)` loads. The padding id is
+always 0. Special tokens that occur in a text, such as "[PAD]", are read as plain text.
 """
 
 import json
@@ -25,7 +25,7 @@ SUBWORD_SPECIAL = (PAD, BOS, EOS, UNK)
 FIRST_BYTE = 2
 DEFAULT_VOCAB_SIZE = 16000
 SAMPLE_TEXTS, SAMPLE_BYTES = 3_000_000, 1 << 30
-# Scripts without spaces, such as Thai, write a sentence as one word.
+# In scripts without spaces, such as Thai, a sentence is one word.
 BERT_LONGEST_WORD, LONGEST_WORD = 100, 1000
 OPERATORS = ("MIN", "MAX", "MED", "SM")
 
@@ -38,9 +38,9 @@ def build_tokenizer(
     vocab_size: int | None = None,
     seed: int = 0,
 ) -> tuple[PreTrainedTokenizerFast, str]:
-    """A tokenizer by name, or from a file or folder, and its description; `texts` are those of the training split.
+    """Build a tokenizer by name, or load it from a file or folder; also returns its description.
 
-    From many texts, it is learned from a sample that the seed decides.
+    `texts` are the training texts. If there are many, a random sample of them is used.
     """
     if kind not in TOKENIZERS:
         from .saved_tokenizers import load_saved_tokenizer
@@ -71,10 +71,10 @@ def wordpiece_from_vocab(path: str | Path, max_length: int) -> PreTrainedTokeniz
 
 
 def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
-    """Uncased word pieces learned from texts: the same texts give the same ids.
+    """Learn uncased word pieces, deterministically.
 
-    The library chooses and numbers one-letter pieces in the order of a hash table, which differs from run to run,
-    so they are chosen here and passed to it in a fixed order.
+    The library chooses one-letter pieces in the order of a hash table, which differs between runs, so they are chosen
+    here and passed in a fixed order.
     """
     normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
     counts = normalized_counts(_character_counts("counting letters", texts), normalizer)
@@ -98,7 +98,7 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, max_length: int) -> P
 
 
 def normalized_counts(counts: Mapping[str, int], normalizer: normalizers.Normalizer) -> Counter[str]:
-    """Counts of the characters of normalized texts from those of the texts: BERT normalizes each on its own."""
+    """Character counts after normalization; BERT normalizes each character independently."""
     found: Counter[str] = Counter()
     for character, count in counts.items():
         for letter in normalizer.normalize_str(character):
@@ -107,15 +107,15 @@ def normalized_counts(counts: Mapping[str, int], normalizer: normalizers.Normali
 
 
 def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
-    """Pieces of the bytes of words, by `bpe` or `unigram`, and an end token after every text.
+    """Learn a byte-level `bpe` or `unigram` tokenizer, which adds an end token to every text.
 
-    No text is unknown, case is kept, and decoding restores any text exactly. A text gets a leading space that decoding
-    removes, so that a word has the same pieces at any position. The same texts give the same ids; texts too short for
-    `vocab_size` pieces give fewer.
+    There are no unknown tokens, case is kept, and decoding restores any text exactly. A text gets a leading space that
+    decoding removes, so that a word has the same pieces at any position. The result is deterministic. Few texts may
+    give less than `vocab_size` pieces.
     """
     least = len(SUBWORD_SPECIAL) + 256
     if vocab_size < least:
-        raise UserError(f"data.vocab_size {vocab_size} has no room for the 256 bytes; make it {least} or more")
+        raise UserError(f"data.vocab_size {vocab_size} has no room for the 256 bytes; set it to {least} or more")
     tokenizer = Tokenizer(models.BPE() if kind == "bpe" else models.Unigram())
     tokenizer.normalizer = normalizers.Prepend(" ")
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -132,18 +132,19 @@ def train_subwords(kind: str, texts: Sequence[str], vocab_size: int, max_length:
         trainer = trainers.UnigramTrainer(unk_token=UNK, **common)
     tokenizer.train_from_iterator(_tracked("learning pieces", texts), trainer)
     if kind == "unigram":
-        tokenizer.model = _settled_unigram(tokenizer)
+        tokenizer.model = _deterministic_unigram(tokenizer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS}", special_tokens=[(EOS, SUBWORD_SPECIAL.index(EOS))]
     )
     return _wrapped(tokenizer, max_length, unk_token=UNK, bos_token=BOS, eos_token=EOS)
 
 
-def _settled_unigram(trained: Tokenizer) -> models.Unigram:
-    """The learned pieces in an order and with scores that do not change from run to run.
+def _deterministic_unigram(trained: Tokenizer) -> models.Unigram:
+    """The learned pieces with deterministic order and scores.
 
-    The library sums in the order of a hash table, and in that order assigns the bytes that it would have dropped scores
-    just above the lowest one, in steps of 0.0001; here they all get the lowest. Without texts there are no scores.
+    The library sums in the order of a hash table. In the same order, it assigns scores just above the lowest one, in
+    steps of 0.0001, to bytes that it would have dropped; here they all get the lowest score. Without texts there are no
+    scores.
     """
     pieces = json.loads(trained.to_str())["model"]["vocab"][len(SUBWORD_SPECIAL) :]
     lowest = min(score or 0.0 for piece, score in pieces if len(piece) == 1)
@@ -157,7 +158,7 @@ def _settled_unigram(trained: Tokenizer) -> models.Unigram:
 
 
 def train_characters(texts: Sequence[str], vocab_size: int | None, max_length: int) -> PreTrainedTokenizerFast:
-    """[CLS] and one token per character, as written; the most frequent ones if `vocab_size` limits them."""
+    """[CLS] and one token per character, case-sensitive; `vocab_size` keeps the most frequent characters."""
     counts = _character_counts("counting characters", texts)
     special = [PAD, UNK, CLS]
     limit = None if vocab_size is None else max(vocab_size - len(special), 0)
@@ -170,7 +171,7 @@ def train_characters(texts: Sequence[str], vocab_size: int | None, max_length: i
 
 
 def byte_tokenizer(max_length: int) -> PreTrainedTokenizerFast:
-    """[CLS] and one token per byte of UTF-8, whose id is the byte + 2, so that no text is unknown."""
+    """[CLS] and one token per UTF-8 byte, with id byte + 2; there are no unknown tokens."""
     vocab = {PAD: 0, CLS: 1} | {letter: byte + FIRST_BYTE for byte, letter in bytes_to_unicode().items()}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -180,13 +181,13 @@ def byte_tokenizer(max_length: int) -> PreTrainedTokenizerFast:
 
 
 def listops_symbols(brackets: str) -> list[str]:
-    """The tokens of ListOps in the order of their ids, from 1; without brackets an operator is just its name."""
+    """The tokens of ListOps in the order of their ids, from 1; without brackets, operators are their names."""
     digits = [str(digit) for digit in range(10)]
     return [*digits, *(f"[{name}" for name in OPERATORS), "]"] if brackets == "keep" else [*digits, *OPERATORS]
 
 
 def listops_tokenizer(max_length: int, brackets: str = "keep") -> PreTrainedTokenizerFast:
-    """One token per symbol, no special tokens; a symbol that ListOps does not have is an error, not an unknown."""
+    """One token per symbol, without special tokens; unknown symbols are an error."""
     vocab = {symbol: index for index, symbol in enumerate([PAD, *listops_symbols(brackets)])}
     tokenizer = Tokenizer(models.WordLevel(vocab))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

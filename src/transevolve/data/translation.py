@@ -1,4 +1,4 @@
-"""Translation: pairs of sentences, one vocabulary for both languages."""
+"""Translation: sentence pairs, with one vocabulary for both languages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ def load(
     kind = options.tokenizer or TOKENIZER
     check_tokenizer(kind, options, SUBWORDS)
     if tokenizer is not None and tokenizer.eos_token_id is None:
-        raise UserError("the model's tokenizer has no end token: it does not translate; choose a model that does")
+        raise UserError("the model's tokenizer has no end token, which translation needs; choose a translation model")
     source = pair_source(options)
     cut = _is_cut(options, source)
     if tokenizer is None:
@@ -90,14 +90,14 @@ def _load(
     for split in SPLITS:
         part = parts.pop(split, None)
         if part is not None and split in splits:
-            turn = encode_training if split == "train" else encode_scored
-            encoded[split], report.splits[split] = turn(part, tokenizer, max_length)
+            encode_split = encode_training if split == "train" else encode_scored
+            encoded[split], report.splits[split] = encode_split(part, tokenizer, max_length)
     train, validation, test = (encoded.get(split) for split in SPLITS)
     return TextData(train, validation, test, [], tokenizer, report)
 
 
 def encode_training(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple["Dataset", PairFacts]:
-    """Without the pairs of which one side is too long: half a sentence does not translate the other's whole."""
+    """Encode the pairs and skip those with a side that is too long, since truncated pairs are wrong translations."""
     facts, table = PairFacts(part.origin, 0, skipped_empty=part.skipped), SplitWriter()
     for _, sources, targets in _encoded(part, tokenizer, None):
         kept = np.maximum(sources.lengths, targets.lengths) <= max_length
@@ -109,13 +109,13 @@ def encode_training(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length:
             table.add_pairs(sources, targets, {})
     if not facts.rows:
         raise UserError(
-            f"{part.origin}: every pair has a side of more than {max_length:,} tokens; raise data.max_length"
+            f"{part.origin}: every pair has a side of more than {max_length:,} tokens; increase data.max_length"
         )
     return table.split(), facts
 
 
 def encode_scored(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int) -> tuple["Dataset", PairFacts]:
-    """Every pair, with its texts: a score that leaves out what is hard is another score."""
+    """Encode all pairs and keep their texts, so that scores include long pairs."""
     facts, table = PairFacts(part.origin, len(part), empty=part.empty()), SplitWriter()
     for texts, sources, targets in _encoded(part, tokenizer, max_length):
         facts.truncated += sources.truncated
@@ -128,7 +128,7 @@ def encode_scored(part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: i
 def _encoded(
     part: Pairs, tokenizer: PreTrainedTokenizerFast, max_length: int | None
 ) -> Iterator[tuple[list[tuple[str, ...]], Encoded, Encoded]]:
-    """Both sides of some pairs at a time, as texts and as tokens."""
+    """Yield batches of pairs: the texts, and the tokens of both sides."""
     start = 0
     with progress(f"tokenizing {part.origin}", len(part)) as advance:
         for pairs in batched(zip(part.sources, part.targets, strict=True)):
@@ -153,7 +153,7 @@ def _is_cut(options: DataOptions, source: PairSource) -> bool:
     """Whether validation is cut from train."""
     if isinstance(options.validation, str):
         raise UserError(
-            "data.validation names one file, and translation needs two: give data.validation_source and"
+            "data.validation names one file, but translation needs two: set data.validation_source and"
             " data.validation_target"
         )
     if options.validation is not None and options.validation_source is not None:
@@ -164,7 +164,7 @@ def _is_cut(options: DataOptions, source: PairSource) -> bool:
 def _parts(
     source: PairSource, options: DataOptions, cut: bool, splits: Sequence[Split], learn: bool
 ) -> dict[Split, Pairs]:
-    """The splits that are asked for, and those needed to make them."""
+    """The requested splits, and those they are derived from."""
     needed: set[Split] = set(splits) & set(source.names)
     if learn or (cut and "validation" in splits):
         needed.add("train")
@@ -172,16 +172,16 @@ def _parts(
     if cut:
         needed.discard("validation")
     parts: dict[Split, Pairs] = {split: source.readers[split]() for split in SPLITS if split in needed}
-    wanted = {split: options.rows_wanted(split) for split in SPLITS}
+    limits = {split: options.rows_wanted(split) for split in SPLITS}
     if "train" in parts:
         parts["train"] = _trainable(parts["train"])
         if cut and options.validation != 0:
             train, validation = _cut_validation(parts["train"], options)
-            if wanted["validation"] is None:
-                wanted["validation"] = cut_rows(wanted["train"], len(train), len(validation))
+            if limits["validation"] is None:
+                limits["validation"] = cut_rows(limits["train"], len(train), len(validation))
             parts |= {"train": train, "validation": validation}
     for split, part in parts.items():
-        parts[split] = _sampled(part, wanted[split], options.seed)
+        parts[split] = _sampled(part, limits[split], options.seed)
     return parts
 
 
@@ -198,17 +198,17 @@ def _cut_validation(train: Pairs, options: DataOptions) -> tuple[Pairs, Pairs]:
             f"{train.origin}: one pair cannot be cut into train and validation; add pairs,"
             " or give data.validation_source and data.validation_target"
         )
-    asked = options.validation
-    share = min(SHARE, MOST_PAIRS / len(train)) if asked is None else float(asked)
+    requested = options.validation
+    share = min(SHARE, MOST_PAIRS / len(train)) if requested is None else float(requested)
     rest, cut = stratified_cut(np.zeros(len(train)), share, options.seed)
     return train.select(rest, train.origin, train.skipped), train.select(cut, _cut_description(options))
 
 
-def _sampled(part: Pairs, wanted: int | None, seed: int) -> Pairs:
-    if wanted is None or wanted >= len(part):
+def _sampled(part: Pairs, limits: int | None, seed: int) -> Pairs:
+    if limits is None or limits >= len(part):
         return part
     origin = f"{part.origin}, a sample of {len(part):,} pairs (seed {seed})"
-    return part.select(stratified_sample(np.zeros(len(part)), wanted, seed), origin, part.skipped)
+    return part.select(stratified_sample(np.zeros(len(part)), limits, seed), origin, part.skipped)
 
 
 def _cut_description(options: DataOptions) -> str:

@@ -1,4 +1,4 @@
-"""Texts without labels: streamed from files, tokenized once, never held."""
+"""Texts without labels, streamed from files and tokenized once."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -18,11 +18,11 @@ from .stream import iter_texts
 from .tables import open_table, table_format
 
 MOST_CHARACTERS = 100_000_000
-"""Characters of unlabelled texts that take part in learning a vocabulary."""
+"""The number of characters of unlabelled texts to learn a vocabulary from."""
 
 
 def text_files(path: str | Path) -> list[Path]:
-    """The file, or every file in the folder and its subfolders, hidden ones left out; sorted."""
+    """The file, or all files in the folder and its subfolders, sorted, without hidden files."""
     path = Path(path)
     if not path.exists():
         raise UserError(f"{path}: there is no such file or folder; check data.unlabelled")
@@ -33,7 +33,7 @@ def text_files(path: str | Path) -> list[Path]:
 
 
 def unlabelled_texts(path: str | Path, column: str | list[str] | None = None) -> Iterator[str]:
-    """Every text that is not empty; `column` is the text column of those tables that have it."""
+    """All texts that are not empty; `column` is the text column, in tables that have it."""
     found = False
     for file in text_files(path):
         named = (
@@ -48,7 +48,7 @@ def unlabelled_texts(path: str | Path, column: str | list[str] | None = None) ->
 
 
 def vocabulary_texts(path: str | Path, column: str | list[str] | None = None) -> Iterator[str]:
-    """The first texts, up to a number of characters that bounds the time to learn a vocabulary."""
+    """The first `MOST_CHARACTERS` characters of text, which limits the time to learn a vocabulary."""
     characters = 0
     for text in unlabelled_texts(path, column):
         yield text
@@ -58,7 +58,7 @@ def vocabulary_texts(path: str | Path, column: str | list[str] | None = None) ->
 
 
 def unlabelled_key(path: str, column: str | list[str] | None) -> str:
-    """Of the contents of the files, in order, and of the column that is read."""
+    """A key of the contents of the files, in order, and of the column."""
     files = (f"{table_format(file)} {contents_of(file).sha256}" for file in text_files(path))
     return key_of_parts(f"column {column}", *files)
 
@@ -66,7 +66,7 @@ def unlabelled_key(path: str, column: str | list[str] | None) -> str:
 def unlabelled_ids(
     path: str, tokenizer: PreTrainedTokenizerFast, column: str | list[str] | None, cache: Path
 ) -> Iterable[np.ndarray]:
-    """The token ids of every text, whole: tokenized once, then read from the cache, as often as needed."""
+    """The token ids of every text, without truncation; tokenized once, then read from the cache."""
 
     def encoded() -> Iterator[Encoded]:
         texts = unlabelled_texts(path, column)

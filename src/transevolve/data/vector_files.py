@@ -1,4 +1,4 @@
-"""Vectors of a user's own, in the text format of word2vec, GloVe and fastText: a word and its numbers per line."""
+"""Reads word vectors in the text format of word2vec, GloVe and fastText: a word and its numbers per line."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from .lines import numbered_lines, open_bytes, stripped
 
 
 def vector_width(path: str | Path) -> int:
-    """The numbers per word of a file."""
+    """The dimension of the vectors in a file."""
     with open_bytes(path) as stream:
         for number, line in numbered_lines(stream, str(path)):
             parts = stripped(line).rstrip(" ").split(" ")
@@ -19,11 +19,11 @@ def vector_width(path: str | Path) -> int:
 
 
 def read_vectors(path: str | Path, wanted: dict[str, int], room: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the words in `wanted` (word to row), and which rows were found; all other words are skipped.
+    """Read the vectors of the words in `wanted`, which maps words to rows; other words are skipped.
 
-    A first line "count width", as word2vec and fastText write it, is optional. Where a word comes twice, the first
-    counts; a word may hold spaces. Memory is that of the rows wanted.
-    A file whose vectors are wider than `room` is refused.
+    Returns the rows, and a mask of the rows that were found. The header "count width" of word2vec and fastText is
+    optional. If a word occurs twice, the first vector is used. Words may contain spaces. Raises an error if the
+    vectors are wider than `room`.
     """
     columns: int | None = None
     vectors = np.zeros((0, 0), dtype=np.float32)
@@ -42,7 +42,7 @@ def read_vectors(path: str | Path, wanted: dict[str, int], room: int | None = No
             extra = len(parts) - 1 - columns
             if extra < 0 or (extra > 0 and _is_number(parts[extra])):
                 raise UserError(
-                    f"{path}, line {number}: {len(parts) - 1} numbers where {columns} are expected; mend or remove it"
+                    f"{path}, line {number}: {len(parts) - 1} numbers, but {columns} are expected; fix or remove it"
                 )
             row = wanted.get(" ".join(parts[: extra + 1]))
             if row is None or found[row]:
@@ -57,9 +57,9 @@ def read_vectors(path: str | Path, wanted: dict[str, int], room: int | None = No
 
 
 def tokenizer_words(tokenizer: PreTrainedTokenizerFast) -> dict[str, int]:
-    """The pieces that are whole words, as a vectors file would spell them, and their ids; pieces inside words are not.
+    """The pieces that can be whole words, as a vector file spells them, and their ids.
 
-    Byte-level pieces that begin with a space lose it.
+    The leading space of byte-level pieces is removed.
     """
     words: dict[str, int] = {}
     for piece, number in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
@@ -77,8 +77,8 @@ def _check_width(path: str | Path, number: int, columns: int, room: int | None) 
         raise UserError(f"{path}, line {number}: there are no numbers; give one word and its numbers per line")
     if room is not None and columns > room:
         raise UserError(
-            f"{path}, line {number}: vectors of width {columns}, but the model has room for {room}; raise"
-            " model.hidden_size, or leave it open"
+            f"{path}, line {number}: vectors of width {columns}, but the model has room for {room}; increase"
+            " model.hidden_size, or do not set it"
         )
 
 
@@ -87,9 +87,9 @@ def _numbers(path: str | Path, number: int, parts: list[str]) -> np.ndarray:
         values = np.array(parts, dtype=np.float32)
     except ValueError:
         wrong = next(part for part in parts if not _is_number(part))
-        raise UserError(f"{path}, line {number}: {wrong!r} is not a number; mend or remove the line") from None
+        raise UserError(f"{path}, line {number}: {wrong!r} is not a number; fix or remove the line") from None
     if not np.isfinite(values).all():
-        raise UserError(f"{path}, line {number}: a number is not finite; mend or remove the line")
+        raise UserError(f"{path}, line {number}: a number is not finite; fix or remove the line")
     return values
 
 

@@ -1,9 +1,9 @@
-"""Token vectors from co-occurrence in a user's own texts: counts, positive PMI, truncated SVD.
+"""Token vectors from co-occurrence counts: positive PMI and truncated SVD.
 
     PPMI[w, c] = max(0, log(P(w, c) / (P(w) P'(c)))),   P'(c) proportional to count(c)^0.75
 
 The vectors are the left singular vectors of PPMI times a power of its singular values, each of norm 1 (Levy, Goldberg
-and Dagan, 2015). Texts stream through in chunks; the table of counts is sparse and never grows beyond a limit.
+and Dagan, 2015). Texts are read in chunks; the matrix of counts is sparse and limited in size.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -25,7 +25,7 @@ SINGULAR_POWER = 0.5
 
 @dataclass
 class Counts:
-    """What a pass over texts leaves: co-occurrence of pieces, occurrences, and the documents each piece is in."""
+    """Co-occurrences of pieces, occurrences of each piece, and the number of documents that contain it."""
 
     pairs: Sparse
     tokens: np.ndarray
@@ -43,8 +43,9 @@ class Counts:
 class Counter:
     """Counts pieces within `window` of each other, each pair weighted by 1 / distance, both ways.
 
-    `ignore` names the ids that are not text, such as padding; they take no place. `most_pairs` limits memory to about
-    20 bytes times that many: above it, the rarest pairs are dropped. `progress` is called with the rows read so far.
+    `ignore` contains ids that are not text, such as padding; they do not count towards distances. `most_pairs` limits
+    memory to about 20 bytes per pair: above it, the rarest pairs are dropped. `progress` is called with the number of
+    rows read so far.
     """
 
     vocab_size: int
@@ -60,7 +61,7 @@ class Counter:
         self._text[list(self.ignore)] = False
 
     def add(self, documents: Iterable[np.ndarray]) -> "Counter":
-        """Read documents, each an array of ids; may be called again with more."""
+        """Count documents, each an array of ids; may be called repeatedly."""
         chunk: list[np.ndarray] = []
         size = 0
         for ids in documents:
@@ -98,7 +99,7 @@ class Counter:
 
 
 def _pruned(pairs: Sparse, most: int) -> Sparse:
-    """Without the rarest pairs, at most three quarters of the limit once there are more than the limit."""
+    """Drop the rarest pairs if there are more than `most`, and keep at most three quarters of that."""
     if pairs.nnz <= most:
         return pairs
     keep = max(1, 3 * most // 4)
@@ -109,7 +110,7 @@ def _pruned(pairs: Sparse, most: int) -> Sparse:
 
 
 def positive_pmi(pairs: Sparse, context_power: float = CONTEXT_POWER) -> Sparse:
-    """The positive part of the pointwise mutual information, contexts smoothed by a power of their counts."""
+    """Positive pointwise mutual information, with contexts smoothed by a power of their counts."""
     rows = np.asarray(pairs.sum(axis=1), dtype=np.float64).ravel()
     contexts = np.asarray(pairs.sum(axis=0), dtype=np.float64).ravel() ** context_power
     total, blocks = contexts.sum(), []
@@ -124,9 +125,9 @@ def positive_pmi(pairs: Sparse, context_power: float = CONTEXT_POWER) -> Sparse:
 
 
 def singular_vectors(matrix: Sparse, width: int, power: float = SINGULAR_POWER, seed: int = 0) -> np.ndarray:
-    """Rows of U S^power of norm 1, widest direction first; a zero row stays zero, a missing rank is zero columns.
+    """Rows of U S^power, normalized; zero rows stay zero, and columns beyond the rank are zero.
 
-    Signs are fixed by the largest entry of each column, so that the same matrix gives the same vectors.
+    The largest entry of each column is positive, so that the result is deterministic.
     """
     rank = min(width, min(matrix.shape) - 1)
     vectors = np.zeros((matrix.shape[0], width), dtype=np.float32)
@@ -151,10 +152,10 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
 
 
 def cooccurrence_vectors(counts: Counts, width: int, seed: int = 0) -> np.ndarray:
-    """Vectors of norm 1 of all pieces that the counted texts hold; zero for the others."""
+    """Normalized vectors of all pieces that occur in the counted texts; zero for the others."""
     return singular_vectors(positive_pmi(counts.pairs), width, seed=seed)
 
 
 def log_idf(documents: np.ndarray, rows: int, least: float = 0.05) -> np.ndarray:
-    """The log of log((1 + rows) / (1 + documents)), itself at least `least`: pooling by exp(w) starts from idf."""
+    """log(max(log((1 + rows) / (1 + documents)), least)), so that pooling by exp(w) weights tokens by idf."""
     return np.log(np.maximum(np.log((1 + rows) / (1 + documents)), least)).astype(np.float32)

@@ -1,6 +1,6 @@
-"""Rows from more than one text or label: pairs of texts, and any number of labels per text.
+"""Rows with more than one text or label: pairs of texts, and any number of labels per text.
 
-A row keeps its two texts in one string with a tab between them, and its labels in one with `BETWEEN`.
+The two texts of a row are stored in one string, separated by a tab; its labels in one string, separated by `BETWEEN`.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ TRUTH = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes"
 
 
 def names_of(columns: str | Sequence[str] | None) -> list[str]:
-    """The names of one column or several."""
+    """The column names as a list."""
     return [] if columns is None else [columns] if isinstance(columns, str) else list(columns)
 
 
-def joined(texts: Sequence[str]) -> str:
-    """Two texts as one; a tab inside a text becomes a space."""
+def join_pair(texts: Sequence[str]) -> str:
+    """Join two texts with a tab; tabs inside the texts become spaces."""
     return TAB.join(text.replace(TAB, " ") for text in texts)
 
 
-def parted(text: str, where: str) -> tuple[str, str]:
+def split_pair(text: str, where: str) -> tuple[str, str]:
     """The two texts of a pair."""
     first, tab, second = text.partition(TAB)
     if not tab or TAB in second or not first.strip() or not second.strip():
@@ -35,7 +35,7 @@ def parted(text: str, where: str) -> tuple[str, str]:
 
 
 def read_wide_rows(table: Table, text: list[str], label: list[str], several: bool, separator: str | None) -> Rows:
-    """Like `read_rows`, from one or two text columns; with `several` labels per row, none of them is no error."""
+    """Like `read_rows`, for one or two text columns; with `several` labels per row, a row may have no label."""
     rows = Rows(table.file, table.unit, files=table.files)
     with reading(table.file) as advance:
         for number, values in table.select((*text, *label)):
@@ -43,7 +43,7 @@ def read_wide_rows(table: Table, text: list[str], label: list[str], several: boo
             if len(text) > 1:
                 _require_both(contents, text, table, number)
             marks = values[len(text) :]
-            rows.texts.append(joined(contents) if len(text) > 1 else contents[0])
+            rows.texts.append(join_pair(contents) if len(text) > 1 else contents[0])
             if len(label) > 1:
                 rows.labels.append(BETWEEN.join(_true_columns(marks, label, table, number)))
             elif several:
@@ -70,8 +70,8 @@ def _true_columns(marks: Sequence[Any], names: list[str], table: Table, number: 
             true = TRUTH[str(canonical(mark)).lower()]
         except (KeyError, TypeError):
             raise UserError(
-                f"{table.where(number)}: the label column {name!r} holds {mark!r}; with several label columns,"
-                " each holds 0 or 1"
+                f"{table.where(number)}: the label column {name!r} contains {mark!r}; with several label columns,"
+                " each must contain 0 or 1"
             ) from None
         if true:
             found.append(name)
@@ -79,10 +79,10 @@ def _true_columns(marks: Sequence[Any], names: list[str], table: Table, number: 
 
 
 def _listed(value: Any, separator: str | None, table: Table, number: int, column: str) -> list[str]:
-    """The labels of one cell: a list, as jsonl and parquet have them, or a text with separators."""
+    """The labels in one cell: a list, in jsonl and parquet, or a text with separators."""
     if isinstance(value, str) and separator is None:
         raise UserError(
-            f"{table.where(number)}: {column!r} holds a text, {value!r:.60}: name what separates its labels with"
+            f"{table.where(number)}: {column!r} contains a text, {value!r:.60}: set the separator of its labels with"
             " data.label_separator"
         )
     cells = value.split(separator) if isinstance(value, str) else [] if value is None else value
@@ -91,7 +91,7 @@ def _listed(value: Any, separator: str | None, table: Table, number: int, column
     try:
         names = [canonical(cell) for cell in cells]
     except TypeError as error:
-        raise UserError(f"{table.where(number)}: {column!r} holds a {error}, not labels") from None
+        raise UserError(f"{table.where(number)}: {column!r} contains a {error}, not labels") from None
     for name in names:
         require_unicode(name or "", f"{table.where(number)}: the label {column!r}")
     return list(dict.fromkeys(name.replace(BETWEEN, " ") for name in names if name is not None))

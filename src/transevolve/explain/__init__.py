@@ -1,1 +1,1 @@
-"""What a classifier does with a text, depth by depth."""
+"""Shows how a classifier processes a text, depth by depth."""

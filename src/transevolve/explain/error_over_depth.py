@@ -1,12 +1,12 @@
-"""How far evolved attention is from recomputed attention at each depth: the question the paper leaves open.
+"""Measures the distance of evolved attention from recomputed attention at each depth.
 
 Evolved:    depth l's attention from the Q and K of the block's initial condition, X^1.
 Recomputed: the same equation and weights at depth l, with Q and K of X^l.
 
 The distance of two rows of attention is their total variation, half the sum of absolute differences: the share of
-attention that goes elsewhere, from 0 to 1. Vectors grow with depth, which alone sharpens recomputed attention;
-"rescaled" therefore compares with X^l brought back to the length of X^1, token by token. Two yardsticks go with it:
-attention of depth 1 kept unchanged, and uniform attention.
+attention that goes elsewhere, from 0 to 1. Vectors grow with depth, which by itself sharpens recomputed
+attention; "rescaled" therefore compares with X^l rescaled to the norm of X^1, token by token. There are two baselines:
+the attention of depth 1, and uniform attention.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Drifting:
     """Mean distances over texts, each D depths x H heads.
 
     Args:
-        cut: Texts that were longer than was read.
+        cut: The number of truncated texts.
         depths: (block, depth within the block), both from 1.
         recomputed: Distances of `evolved`, `kept` (depth 1's) and `uniform` from attention of X^l.
         rescaled: The same, from attention of X^l at the length of X^1.
@@ -51,7 +51,7 @@ class Drifting:
         return {"measure": "mean total variation over queries and texts, depths x heads", **asdict(self)}
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Means over heads, one row a depth."""
+        """Means over heads, one row per depth."""
         columns = [(against, name) for against in AGAINST for name in COMPARED]
         means = [np.mean(getattr(self, against)[name], axis=1) for against, name in columns]
         names = [WORDS[name] + (", rescaled" if against == "rescaled" else "") for against, name in columns]
@@ -64,7 +64,7 @@ class Drifting:
 
 @torch.inference_mode()
 def measure(observer: Observer, texts: Sequence[str], limit: int) -> Drifting:
-    """Distances over the texts, each cut at `limit` tokens."""
+    """Distances over the texts, each truncated to `limit` tokens."""
     rows, cut = observer.ids(list(texts), limit)
     found = np.stack([_of_one(observer, ids) for ids in rows])
     recomputed, rescaled = (dict(zip(COMPARED, table.tolist(), strict=True)) for table in found.mean(0))
@@ -112,7 +112,7 @@ def write_picture(path: Path, found: Drifting, title: str) -> None:
 
 
 def _curves(axes: Any, found: Drifting, tables: dict[str, Table], title: str) -> None:
-    """A line a kind of attention, dashed for later blocks, over the depths since its initial condition."""
+    """One line per kind of attention, dashed for later blocks, over the depths since the initial condition."""
     blocks = sorted({block for block, _ in found.depths})
     for number, name in enumerate(COMPARED):
         values = np.asarray(tables[name])

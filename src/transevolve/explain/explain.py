@@ -12,7 +12,7 @@ SHOWN = 48
 
 
 def write_explanation(observer: Observer, text: str, page: Path, tokens: int = SHOWN) -> Observation:
-    """Writes the page, and the picture of the same name; of a long text they show the first `tokens`."""
+    """Write the page and the picture; both show the first `tokens` of a long text."""
     if not text.strip():
         raise UserError('give a text to explain: transevolve explain RUN "the text"')
     seen = observer.observe(text)

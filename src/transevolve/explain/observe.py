@@ -1,4 +1,4 @@
-"""One text through a classifier, everything recorded: X^l, attention, key drift, and the readout of each depth.
+"""Records X^l, attention, key drift and readout of each depth while a classifier processes a text.
 
 Models with an approximate backend show its approximation of attention; all others the exact matrix.
 """
@@ -49,15 +49,15 @@ class Steps(Trace):
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen of one text of n tokens, at D depths of H heads.
+    """Observations of one text of n tokens, at D depths with H heads.
 
     Args:
         depths: (block, depth within the block), both from 1.
         states: X^l before each depth, and after the last one before its layer norm: D+1 x n x d.
         attention: D x H x n x n, queries down, keys across.
-        drift: b^l, less its mean over the keys: D x H x n. Zero where attention does not evolve.
+        drift: b^l, less its mean over the keys: D x H x n. Zero if attention does not evolve.
         readout: Class probabilities, had the model stopped there: D+1 x classes.
-        truncated: The text was longer than the model's limit, and was cut.
+        truncated: Whether the text was truncated to the model's limit.
     """
 
     tokens: list[str]
@@ -82,9 +82,9 @@ class Observer:
         model = run.model
         if not isinstance(model, TransEvolveForSequenceClassification):
             kind = getattr(model.config, "system", type(model).__name__)
-            raise UserError(f"{folder} holds a {kind}: explain shows how TransEvolve classifiers evolve, and no others")
+            raise UserError(f"{folder} contains a {kind}: explain supports only TransEvolve classifiers")
         if model.config.problem_type == "regression":
-            raise UserError(f"{folder} is {run.kind.noun}: explain shows probabilities of classes, which it has not")
+            raise UserError(f"{folder} is {run.kind.noun}: explain shows class probabilities, which it does not have")
         self.model = model
         self.tokenizer = run.tokenizer
         self.exact = model.config.backend().exact
@@ -95,7 +95,7 @@ class Observer:
         self.labels = list(run.kind.labels(model.config) or [])
 
     def ids(self, texts: list[str], limit: int | None = None) -> tuple[list[Tensor], int]:
-        """Token ids of each text as a batch of one, and how many texts were cut."""
+        """Token ids of each text as a batch of one, and the number of truncated texts."""
         longest = min(self.model.config.max_position_embeddings, limit or self.model.config.max_position_embeddings)
         encoded = encode(self.tokenizer, texts, longest, lambda i: f"text {i + 1}")
         rows = [torch.from_numpy(row.astype(np.int64))[None].to(self.model.device) for row in encoded.rows()]
@@ -109,7 +109,7 @@ class Observer:
         return [*trace.steps, trace.last]
 
     def ignored(self, ids: Tensor) -> Tensor | None:
-        """True at tokens that the model leaves out."""
+        """True at tokens that the model ignores."""
         return ignored_tokens(self.model.model.embedding, ids, None)
 
     def read_out(self, x: Tensor, ids: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ def _drift(step: Step) -> Tensor:
 
 
 def readable_tokens(tokenizer, ids: list[int]) -> list[str]:
-    """Tokens as they are written; a blank is shown as ␣, and what is no whole character by the token's own name."""
+    """The text of each token; a space is shown as ␣, and an incomplete character as the token's name."""
     shown = []
     for token, number in zip(tokenizer.convert_ids_to_tokens(ids), ids, strict=True):
         text = tokenizer.backend_tokenizer.decode([number], skip_special_tokens=False)

@@ -1,4 +1,4 @@
-"""An observation as one web page that needs no network and no libraries."""
+"""Renders an observation as a self-contained web page."""
 
 import base64
 from typing import Any
@@ -37,7 +37,7 @@ def _notes(seen: Observation, shown: int, approximate: bool) -> list[str]:
     unseen = np.flatnonzero((seen.attention == 0).all((0, 1, 2)))
     if len(unseen):
         words = ", ".join(f"“{token}”" for token in dict.fromkeys(seen.tokens[i] for i in unseen))
-        notes.append(f"Not in any training text, so that the model leaves it out: {words}.")
+        notes.append(f"Not in any training text, so the model ignores it: {words}.")
     if approximate:
         notes.append("This model approximates attention by random features; this page shows the approximation.")
     return notes
@@ -63,7 +63,7 @@ def _view(states: np.ndarray, common: bool) -> dict[str, Any]:
 
 
 def strength(seen: Observation) -> np.ndarray:
-    """How strongly each depth and head drifts: the standard deviation of b^l over the keys."""
+    """The drift of each depth and head: the standard deviation of b^l over the keys."""
     return seen.drift.std(-1)
 
 

@@ -1,4 +1,4 @@
-"""An observation as a picture: particles, attention at the ends of a block, drift, and the readout of each depth."""
+"""Plots an observation: particles, attention at the ends of a block, drift, and the readout of each depth."""
 
 from pathlib import Path
 from typing import Any

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def project(states: np.ndarray) -> tuple[np.ndarray, float]:
-    """States (..., d) on their two principal axes, with fixed signs, and the share of the variance that these keep."""
+    """States (..., d) on their two principal axes, with fixed signs, and the fraction of the variance they explain."""
     flat = states.reshape(-1, states.shape[-1]).astype(np.float64)
     centred = flat - flat.mean(0)
     _, sizes, axes = np.linalg.svd(centred, full_matrices=False)

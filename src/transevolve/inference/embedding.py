@@ -1,4 +1,4 @@
-"""One vector per text: the mean over its tokens of the encoder's output, weighted as its head weighs them."""
+"""One vector per text: the mean of the encoder's output over tokens, weighted as in the pooling of its head."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from ..models.pooling import masked_mean, weighted_mean
 
 
 def embeddings(session: Session, texts: Sequence[str], where: Callable[[int], str]) -> np.ndarray:
-    """Texts x width, float32; `where(i)` names text i in errors."""
+    """Vectors (texts x width, float32); `where(i)` is the location of text i, for error messages."""
     if not texts:
         return np.zeros((0, session.model.config.hidden_size), dtype=np.float32)
     rows = RowStore({"input_ids": session.encode(texts, where).rows()})

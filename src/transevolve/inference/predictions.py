@@ -1,4 +1,4 @@
-"""What a model says of many texts."""
+"""Predictions for many texts."""
 
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,10 +11,10 @@ P = TypeVar("P", bound=Prediction)
 
 
 class Predictions(list[P]):
-    """A list of predictions, shown as the table that `to_pandas` makes of them."""
+    """A list of predictions, displayed as a table."""
 
     def to_pandas(self) -> "pd.DataFrame":
-        """A row for each text."""
+        """One row per text."""
         import pandas as pd
 
         return pd.DataFrame([prediction.row() for prediction in self])

@@ -1,4 +1,4 @@
-"""A trained model in use: `load("run")`, then `predict`, `translate`, `embed`, `stream` and `evaluate`."""
+"""Loads a trained model to predict, translate, embed, stream and evaluate."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,13 +46,13 @@ def load(
     batch_tokens: int | None = None,
     precision: Precision | None = None,
 ) -> "LoadedRun":
-    """The model of a run folder, checked against its manifest.
+    """Load the model of a run folder, checked against its manifest.
 
     Args:
         folder: The run folder.
         device: By default the first GPU, or the CPU; int8 runs on the CPU.
-        batch_tokens: Tokens of a batch; by default the recipe's training.eval_tokens.
-        precision: int8 quantizes linear layers, embeddings and the output; by default as the folder holds them.
+        batch_tokens: Tokens per batch; by default the recipe's training.eval_tokens.
+        precision: int8 quantizes linear layers, embeddings and the output; by default as stored in the folder.
     """
     return load_as(LoadedRun, folder, device, batch_tokens, precision)
 
@@ -64,7 +64,7 @@ def load_as(
     batch_tokens: int | None = None,
     precision: Precision | None = None,
 ) -> "R":
-    """As `load`, as an object of a class derived from `LoadedRun`."""
+    """Like `load`, for a subclass of `LoadedRun`."""
     folder = Path(folder)
     check_run(folder)
     recipe = load_run_recipe(folder)
@@ -118,7 +118,7 @@ class Evaluation:
         return {"rows": self.name, **self.score.as_dict()}
 
     def to_pandas(self) -> "pd.DataFrame":
-        """A row for each class where there are classes, else one row of metrics."""
+        """One row per class if there are classes, otherwise one row of metrics."""
         import pandas as pd
 
         classes = self.as_dict().get("classes")
@@ -154,12 +154,12 @@ class LoadedRun:
 
     @property
     def truncated(self) -> int:
-        """How many texts were cut so far."""
+        """The number of truncated texts so far."""
         return self.session.truncated
 
     @property
     def max_length(self) -> int:
-        """Tokens of a text that the model reads."""
+        """The maximum number of tokens per text."""
         return self.session.max_length
 
     def __repr__(self) -> str:
@@ -176,7 +176,7 @@ class LoadedRun:
     @overload
     def predict(self, texts: Texts, **options: Any) -> Predictions[Prediction]: ...
     def predict(self, texts: str | Texts, **options: Any) -> Prediction | Predictions[Prediction]:
-        """A prediction for each text, in order; for one text, its own. A pair of texts is a sequence of two.
+        """Predict each text; a single text gives a single prediction. A pair of texts is a sequence of two.
 
         Texts are a list, a Series, or a DataFrame, whose column is the one of the training data. The predictions are a
         list with `to_pandas()`.
@@ -192,12 +192,12 @@ class LoadedRun:
     @overload
     def translate(self, texts: Texts, **search: Any) -> Predictions[TranslationPrediction]: ...
     def translate(self, texts: str | Texts, **search: Any) -> Any:
-        """The translations of each sentence; `search` has the names of `transevolve translate`'s options."""
+        """Translate each sentence; `search` takes the search options of `transevolve translate`."""
         self.require("translate")
         return self.predict(texts, search=run_search(self.recipe, **search))
 
     def embed(self, texts: str | Texts) -> np.ndarray:
-        """A vector for each text (texts x width), the mean over its tokens of what the encoder makes of them.
+        """Vectors of texts (texts x width): the mean of the encoder's output over tokens.
 
         For one text, one vector.
         """
@@ -211,7 +211,7 @@ class LoadedRun:
 
     @contextmanager
     def progress(self, title: str, total: int | None, unit: str = "texts") -> Iterator[Bar]:
-        """Shows how far the model has come with some rows."""
+        """Show a progress bar for predicted rows."""
         session = self.session
         with Bar(title, total, unit) as bar:
             before, session.advance = session.advance, bar.update
@@ -223,7 +223,7 @@ class LoadedRun:
     def stream(
         self, texts: Iterable[tuple[int, Any]], source: str, window: int = WINDOW, **options: Any
     ) -> Iterator[Prediction]:
-        """Predictions for (line number, text), in constant memory; `source` names the texts in errors.
+        """Predictions for (line number, text), in constant memory; `source` is the name of the texts in error messages.
 
         Texts are read in windows, sorted by length inside.
         """
@@ -263,20 +263,20 @@ class LoadedRun:
         rows = loaded.split(part)
         if rows is None:
             raise UserError(
-                f"the data of {self.folder} have no {part} split: give --split validation, or files of your own"
+                f"the data of {self.folder} have no {part} split: give --split validation, or your own files"
             )
         report = [f"{name}: {facts.line()}" for facts in loaded.report.splits.values()]
         with self.progress("evaluate", len(rows), "rows"):
             return Evaluation(name, self.kind.score(self.session, rows, **options), report)
 
     def require(self, command: str) -> None:
-        """Refuses a command that is not for this kind of model."""
+        """Raise an error if a command is not for this kind of model."""
         if self.kind.command != command:
             raise UserError(f"{self.folder} is {self.kind.noun}: use `transevolve {self.kind.command}`")
 
 
 def split_options(folder: Path, options: DataOptions, split: Split, moved: str | None) -> DataOptions:
-    """The options that read a split of a run as it was in training; data that have changed are refused."""
+    """The options to read a split as in training; changed data raise an error."""
     if moved is None:
         options = locate_data(folder, options)
     elif options.path is None:
@@ -291,7 +291,7 @@ def split_options(folder: Path, options: DataOptions, split: Split, moved: str |
 
 
 def score_checkpoints(folder: Path, count: int, split: Split, data: str | None) -> list[tuple[int, dict[str, float]]]:
-    """The metrics of each of the last checkpoints."""
+    """The metrics of the last checkpoints."""
     recipe = load_run_recipe(folder)
     found: list[tuple[int, dict[str, float]]] = []
     rows = None

@@ -1,7 +1,7 @@
-"""What a kind of task is: one object with all that training, evaluation, prediction and export need to know of it.
+"""The base classes of kinds of task, for training, evaluation, prediction and export.
 
-A new kind is one file with a subclass of `Kind` (or of `EncoderKind`, if the model gives one row of numbers for each
-text), and one line in `registry.py`.
+To add a kind, write a file with a subclass of `Kind` (or of `EncoderKind`, if the model has one output row per text)
+and add a line to `registry.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -43,20 +43,20 @@ class Score:
     rows: int
 
     def as_dict(self) -> dict[str, Any]:
-        """What `evaluate --json` prints, and NAME.evaluation.json holds."""
+        """The content of `evaluate --json` and NAME.evaluation.json."""
         return {"count": self.rows, **self.metrics}
 
     def tables(self) -> list[Table]:
-        """What `evaluate` prints; the first title is completed by the name of the rows."""
+        """The tables that `evaluate` prints; the name of the rows is added to the first title."""
         cells = [[name, f"{value:.4f}"] for name, value in self.metrics.items()]
         return [Table(f"{self.rows:,} rows", ["metric", "value"], cells)]
 
     def write(self, folder: Path, name: str) -> list[Path]:
-        """Writes pictures and texts that belong to the score."""
+        """Write additional files, such as plots; returns their paths."""
         return []
 
     def notes(self) -> list[str]:
-        """What a user should know of the score."""
+        """Warnings about the score."""
         return []
 
     def compare(self, other: "Score", names: tuple[str, str]) -> tuple[dict[str, Any], Table]:
@@ -70,13 +70,13 @@ class Yardstick(Protocol):
     def as_dict(self) -> dict[str, Any]: ...
 
     def lines(self, validation: Mapping[str, float], test: Mapping[str, float] | None) -> list[str]:
-        """For a terminal: its scores, and what to do if it is ahead of the model with these."""
+        """The scores as text, and advice if they are better than these scores of the model."""
         ...
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one text."""
+    """The prediction for one text."""
 
     text: str
 
@@ -89,7 +89,7 @@ class Prediction:
         raise NotImplementedError
 
     def row(self) -> dict[str, Any]:
-        """The prediction as a row of a table: a column for each key."""
+        """The prediction as a table row."""
         return self.as_dict()
 
 
@@ -97,19 +97,19 @@ class Kind(ABC):
     """A kind of task.
 
     Attributes:
-        name: What `Task.kind` calls it.
-        noun: What its models are called in messages, such as "a classifier".
+        name: The value of `Task.kind`.
+        noun: The name of its models in messages, such as "a classifier".
         command: The command that predicts with its models.
-        tasks: Tasks that come with the kind, besides those of `transevolve.data`; the values of `data.task`.
-        defaults: Values of a recipe's dotted keys, for what is not set.
+        tasks: Tasks of this kind in addition to those of `transevolve.data`; the values of `data.task`.
+        defaults: Default values of a recipe's dotted keys.
         refused: Dotted keys that must not be set, each with the reason.
-        metrics: Name of each metric, and whether higher is better; each may select the model, the first by default.
-        scored_alike: Whether validation during training is scored exactly as the selected model is.
-        evaluation_options: Options of `evaluate` that only some kinds take, and this one does.
+        metrics: The name of each metric, and whether higher is better. The first selects the model by default.
+        scored_alike: Whether validation during training is scored exactly like the selected model.
+        evaluation_options: Options of `evaluate` that this kind supports, among those that only some kinds support.
         head: The model's head, as in `transevolve.models.heads` without its prefix.
         auto_class: Hugging Face's Auto class for its models.
         pipeline_tag: Hugging Face's name of the task.
-        graph_output: Name of the output of an exported graph (ONNX, torch.export); None if it cannot be exported so.
+        graph_output: The output name of an exported graph (ONNX, torch.export); None if export is not supported.
     """
 
     name: ClassVar[str]
@@ -131,50 +131,50 @@ class Kind(ABC):
         """Whether a saved model can be of this kind."""
 
     def labels(self, config: PreTrainedConfig) -> list[str] | None:
-        """The names of a saved model's outputs, as its data were loaded with."""
+        """The names of a saved model's outputs."""
         return None
 
     @abstractmethod
     def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
-        """A name, and options that read the files as split `test`; None if no file is named.
+        """A name, and options that read the files as the split `test`; None if no file is given.
 
-        `files` has the values of all of `evaluate`'s options that name files and columns.
+        `files` contains all options of `evaluate` for files and columns.
         """
 
     def check(self, recipe: Recipe, data: TextData | None = None) -> None:
-        """Refuses settings that cannot work: before data are read, and again when they are."""
+        """Raise an error for invalid settings; called before the data are loaded, and again afterwards."""
         if data is None:
             check_model(self.head, recipe.model)
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
-        """What a user should know before training starts."""
+        """Notes and warnings to show before training."""
         return []
 
     def baseline(self, data: TextData) -> dict[str, dict[str, float]]:
-        """By split, the metrics of the best answer that ignores the texts; empty if there is none."""
+        """The metrics of the best constant prediction, by split; empty if there is none."""
         return {}
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
-        """Values of a recipe's dotted keys, for what is still open once the data is known."""
+        """Default values of a recipe's dotted keys that depend on the data."""
         return PLAIN
 
     def facts(self, data: TextData) -> dict[str, Any]:
-        """Fields of the model's configuration, besides those of the tokenizer and the names of the outputs."""
+        """Additional fields of the model's configuration."""
         return {}
 
     def build(self, recipe: Recipe, data: TextData) -> PreTrainedModel:
-        """A model with fresh weights."""
+        """Build a model with newly initialized weights."""
         return build_model(
             self.head, recipe.model, data.tokenizer, data.report.max_length, data.labels, **self.facts(data)
         )
 
     def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:  # noqa: B027
-        """Changes fresh weights by what the data says, before the first step."""
+        """Initialize weights from the data, before the first step."""
 
     def yardstick(self, recipe: Recipe, data: TextData, refit: bool) -> "Yardstick | None":
-        """What a simple method makes of the same rows; None if there is none to compare with.
+        """Scores of a simple method on the same rows; None if there is none.
 
-        `refit` is whether the model that is tested has learned from the rows of validation too.
+        `refit` is whether the tested model was also trained on the validation rows.
         """
         return None
 
@@ -183,16 +183,16 @@ class Kind(ABC):
         return None
 
     def collator(self, session: Session) -> Collator:
-        """How rows become a batch."""
+        """The collator for training batches."""
         return Collator(session.pad)
 
     @abstractmethod
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
-        """The score on a split, computed by all processes together; `final` is False while training."""
+        """The score on a split, computed by all processes; `final` is False during training."""
 
     @abstractmethod
     def predict(self, session: Session, texts: Sequence[str], where: Where, **options: Any) -> Sequence[Prediction]:
-        """A prediction for each text; `where(i)` names text i in errors."""
+        """One prediction per text; `where(i)` is the location of text i, for error messages."""
 
     def graph(self, logits: Tensor, config: PreTrainedConfig) -> Tensor:
         """The output of an exported graph."""
@@ -200,8 +200,8 @@ class Kind(ABC):
 
     @abstractmethod
     def description(self, config: PreTrainedConfig) -> str:
-        """What the model does, for its card: "sorts texts into 2 classes"."""
+        """What the model does, for the model card, such as "sorts texts into 2 classes"."""
 
     @abstractmethod
     def snippet(self, name: str, config: PreTrainedConfig) -> str:
-        """Python that uses the model, for its card; `name` is a quoted string."""
+        """Python code that uses the model, for the model card; `name` is a quoted string."""

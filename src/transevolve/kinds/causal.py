@@ -1,4 +1,4 @@
-"""Causal language models: the next token of a text, from the tokens before it."""
+"""Causal language models, which predict the next token of a text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ write("a text that")"""
 
 @dataclass(frozen=True)
 class GeneratedText(Prediction):
-    """The prompt with what the model writes after it, once per sample."""
+    """The prompt with its continuation, one per sample."""
 
     texts: list[str]
 
@@ -46,7 +46,7 @@ class CausalCollator(Collator):
         batch = super().__call__([{"input_ids": row["input_ids"]} for row in rows])
         fillers = torch.tensor([[row["labels"] == IGNORED] for row in rows])
         batch["labels"] = batch["input_ids"].masked_fill((batch["attention_mask"] == 0) | fillers, IGNORED)
-        # The first token of a row is predicted from nothing, and is not counted.
+        # The first token of a row has no context and is not counted.
         batch["labels"][:, 0] = IGNORED
         return batch
 
@@ -56,7 +56,7 @@ class Causal(LanguageKind):
     noun = "a causal language model"
     command = "generate"
     tasks: ClassVar[Mapping[str, Task]] = {
-        "causal": Task("texts without labels: each token from those before it", USES, CAUSAL.load, "causal")
+        "causal": Task("texts without labels: predict the next token", USES, CAUSAL.load, "causal")
     }
     head = "ForCausalLM"
     auto_class = AutoModelForCausalLM
@@ -98,6 +98,6 @@ class Causal(LanguageKind):
 
 
 def padded_left(sequences: Sequence[np.ndarray], value: int) -> tuple[Tensor, Tensor]:
-    """Sequences that end in the same column, and which entries are real."""
+    """Sequences padded on the left, and the mask of real entries."""
     ids, mask = padded([sequence[::-1] for sequence in sequences], value)
     return ids.flip(1), mask.flip(1)

@@ -1,4 +1,4 @@
-"""Texts into classes."""
+"""Text classification."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -114,7 +114,7 @@ class Classification(EncoderKind):
         return [*super().notes(recipe, data), *([f"note: {hint}"] if hint else [])]
 
     def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray:
-        """The logarithm of the classes' shares, which ranks the most frequent one first."""
+        """The log frequencies of the classes."""
         return np.log(np.maximum(np.bincount(labels, minlength=outputs) / len(labels), 1e-12))
 
     def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> ClassScores:

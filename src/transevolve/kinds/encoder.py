@@ -1,4 +1,4 @@
-"""Kinds whose model gives one row of numbers for each text: an encoder with a head."""
+"""Kinds whose model is an encoder with one output row per text."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from ..data.options import changed
 from ..data.pair_tokenizers import is_paired
 from ..data.registry import TASKS, task_of
 from ..data.views import column_array
-from ..data.wide_rows import joined
+from ..data.wide_rows import join_pair
 from .bag_start import decided_for_texts, start_from_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
@@ -32,7 +32,7 @@ READING = ("task", "text", "label", "label_separator", "max_length", "long")
 
 
 class LabelledKind(Kind):
-    """Texts of a file with their labels, which name the model's outputs."""
+    """Kinds with labelled texts; the labels are the names of the model's outputs."""
 
     evaluation_options = frozenset({"file", "text", "label"})
     graph_output = "logits"
@@ -61,10 +61,10 @@ class LabelledKind(Kind):
 
 
 class EncoderKind(LabelledKind):
-    """A subclass says what the outputs are worth (`assess`) and what they say of a text (`prediction`).
+    """Subclasses score outputs (`assess`) and convert them to predictions (`prediction`).
 
     Attributes:
-        starts_as_bag: Whether models of words start as a bag of words by default.
+        starts_as_bag: Whether models of words are initialized as a bag of words by default.
     """
 
     head = "ForSequenceClassification"
@@ -78,10 +78,10 @@ class EncoderKind(LabelledKind):
 
     @abstractmethod
     def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> Prediction:
-        """The prediction that a row of outputs stands for."""
+        """Convert a row of outputs to a prediction."""
 
     def multi_hot(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
-        """(rows, classes), 1 where a text is of a class; None where labels are no classes."""
+        """(rows, classes), 1 if the text belongs to the class; None if labels are not classes."""
         return None
 
     def check(self, recipe: Recipe, data: TextData | None = None) -> None:
@@ -89,7 +89,7 @@ class EncoderKind(LabelledKind):
             check_model(self.head, possible_shape(recipe.model))
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
-        """Whether a pair matches is nothing that a bag of its words shows."""
+        """Pairs do not start as a bag of words, which cannot represent whether two texts match."""
         words = data.texts("train") is not None and data.tokenizer.init_kwargs.get("unit") is None
         return decided_for_texts(recipe, data, words and self.starts_as_bag and not is_paired(data.tokenizer))
 
@@ -103,16 +103,16 @@ class EncoderKind(LabelledKind):
         return self.assess(*self.row_outputs(session, rows), session.model.config)
 
     def row_outputs(self, session: Session, rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
-        """Outputs and label of each row; the outputs of a row in windows are averaged."""
+        """The outputs and label of each text; outputs are averaged over windows."""
         labels, owners = labels_and_owners(rows)
         return averaged(self._outputs(session, RowStore(rows)), owners), labels
 
     def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray | None:
-        """What a model that ignores the text would best answer, by the labels of train; None if that is not known."""
+        """The best constant output, computed from the training labels; None if it is unknown."""
         return None
 
     def baseline_settings(self, labels: np.ndarray) -> dict[str, Any]:
-        """Fields of a model's configuration that `assess` reads, for such a model."""
+        """Fields of the configuration that `assess` reads, for the constant output."""
         return {}
 
     def baseline(self, data: TextData) -> dict[str, dict[str, float]]:
@@ -133,8 +133,8 @@ class EncoderKind(LabelledKind):
     def predict(
         self, session: Session, texts: Sequence[str | Sequence[str]], where: Where, **options: Any
     ) -> list[Prediction]:
-        """A pair of texts is a sequence of two, or one text with a tab between them."""
-        single = [text if isinstance(text, str) else joined(text) for text in texts]
+        """A pair is a sequence of two texts, or one string with a tab between them."""
+        single = [text if isinstance(text, str) else join_pair(text) for text in texts]
         owners = None
         if session.recipe.data.long == "window":
             encoded, owners = encode_windows(session.tokenizer, single, session.max_length, where)

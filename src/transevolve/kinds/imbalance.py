@@ -1,4 +1,4 @@
-"""Classes of unequal size: weights that balance them, and a warning when accuracy hides the rare ones."""
+"""Imbalanced classes: balanced class weights, and a warning if accuracy hides rare classes."""
 
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ GAP, UNEQUAL, MISSED, NAMED = 0.1, 1.5, 0.5, 3
 
 
 def balanced_weights(labels: Int[np.ndarray, " rows"], classes: int) -> Float[Tensor, " classes"]:
-    """rows / (classes x rows of the class), as in scikit-learn: the mean over rows is 1."""
+    """rows / (classes x rows of the class), as in scikit-learn; the mean over rows is 1."""
     counts = np.bincount(labels, minlength=classes)
     return torch.tensor(len(labels) / (np.count_nonzero(counts) * np.maximum(counts, 1)), dtype=torch.float32)
 

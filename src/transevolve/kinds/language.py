@@ -1,4 +1,4 @@
-"""Kinds that learn from texts without labels: what masked and causal language models share."""
+"""The base class of masked and causal language models."""
 
 import math
 from abc import abstractmethod
@@ -57,7 +57,7 @@ class LanguageKind(Kind):
         return Path(file).name, replace(DataOptions(**kept), test=file, **({} if text is None else {"text": text}))
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
-        """Matrices start small, so that attention is spread out at first."""
+        """Initialize matrices with small values, so that attention is uniform at first."""
         model = recipe.model
         require_no_bag(recipe, self.noun)
         start = model.initialization or "small"
@@ -67,11 +67,11 @@ class LanguageKind(Kind):
 
     @abstractmethod
     def scoring_collator(self, session: Session) -> Collator:
-        """How rows become a batch that is scored: the same in every epoch and with every seed."""
+        """The collator for scoring, independent of epoch and seed."""
 
     @abstractmethod
     def predicted(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits and labels of tokens that the model predicts."""
+        """The logits and labels of the predicted tokens."""
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> TokenScore:
         session = session.with_logits(self.predicted_share(session))

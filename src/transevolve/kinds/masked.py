@@ -1,4 +1,4 @@
-"""Masked language models: hidden tokens of a text, from the tokens around them."""
+"""Masked language models, which predict masked tokens from the surrounding tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ fill("a [MASK] text")"""
 
 @dataclass(frozen=True)
 class FilledMasks(Prediction):
-    """For each mask of a text, in order, the likeliest tokens and their probabilities."""
+    """The most probable tokens and their probabilities for each mask of a text."""
 
     masks: list[dict[str, float]]
 
@@ -48,14 +48,14 @@ class Masked(LanguageKind):
     name = "masked"
     noun = "a masked language model"
     tasks: ClassVar[Mapping[str, Task]] = {
-        "masked": Task("texts without labels: tokens from those around them", USES, MASKED.load, "masked")
+        "masked": Task("texts without labels: predict masked tokens", USES, MASKED.load, "masked")
     }
     head = "ForMaskedLM"
     auto_class = AutoModelForMaskedLM
     pipeline_tag = "fill-mask"
 
     def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
-        """The output's bias starts at the logarithm of how frequent each token is, so that this need not be learned."""
+        """Initialize the output bias with the log frequencies of tokens."""
         assert data.train is not None
         counts = np.bincount(joined_ids(data.train)[0], minlength=model.config.vocab_size) + 1.0
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Which tokens of a row are masked: a function of the seed, the epoch and the row, and of nothing else."""
+"""Masks tokens at random, depending only on the seed, the epoch and the row."""
 
 from hashlib import blake2b
 from typing import Any
@@ -15,10 +15,10 @@ MASKED, REPLACED = 0.8, 0.1
 def masked_row(
     ids: np.ndarray, draw: np.random.Generator, special: np.ndarray, mask_id: int, share: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(inputs, labels): `share` of the tokens that are not special are labelled, but at least one.
+    """(inputs, labels): `share` of the tokens that are not special are labelled, at least one.
 
-    Of those, 80 % are masked, 10 % replaced by any token, and 10 % left as they are. `special` marks special tokens of
-    the vocabulary.
+    Of these, 80 % are masked, 10 % are replaced by a random token, and 10 % are unchanged. `special` is a mask of the
+    special tokens in the vocabulary.
     """
     chances = np.where(special[ids], np.inf, draw.random(len(ids)))
     chosen = chances < max(share, chances.min() + 1e-12) if len(ids) and chances.min() < np.inf else chances < 0
@@ -29,7 +29,7 @@ def masked_row(
 
 
 class MaskingCollator(Collator):
-    """Masks each row by a draw of its own; rows whose label is `IGNORED` are fillers, and have no labelled token."""
+    """Masks each row independently; rows whose label is `IGNORED` are fillers without labelled tokens."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, pad: int, share: float, seed: int, epoch: int = 0):
         super().__init__(pad)
@@ -37,7 +37,7 @@ class MaskingCollator(Collator):
         self.mask_id: Any = tokenizer.mask_token_id
         self.special = np.zeros(len(tokenizer), dtype=bool)
         self.special[[token for token in tokenizer.all_special_ids if token != tokenizer.unk_token_id]] = True
-        # Shared with the processes that prepare batches, which live longer than an epoch.
+        # Shared with persistent data loader workers.
         self.epoch = torch.tensor([epoch]).share_memory_()
 
     def set_epoch(self, epoch: int) -> None:

@@ -53,7 +53,7 @@ class LabelSetScore(Score):
 
 @dataclass(frozen=True)
 class LabelSetPrediction(Prediction):
-    """The probability of each label, and the labels above their thresholds, the most probable first."""
+    """The probability of each label, and the labels above their thresholds, most probable first."""
 
     probabilities: dict[str, float]
     labels: list[str]
@@ -96,7 +96,7 @@ class MultiLabel(EncoderKind):
         return labels.astype(float)
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
-        """No refit: thresholds are chosen on rows that take no part in training."""
+        """No refit, because the thresholds are chosen on rows that are not used for training."""
         return {**super().decide(recipe, data), "training.refit": False}
 
     def fits(self, config: PreTrainedConfig) -> bool:
@@ -111,7 +111,7 @@ class MultiLabel(EncoderKind):
         return model
 
     def loss(self, recipe: Recipe, data: TextData) -> LossFunction:
-        """With balanced weights, the rows that have a label weigh as much as those that have not."""
+        """With balanced weights, positive and negative rows of a label have equal total weight."""
         if recipe.training.class_weights is None:
             return binary_cross_entropy
         assert data.train is not None
@@ -123,7 +123,7 @@ class MultiLabel(EncoderKind):
         return MultiHotCollator(session.pad)
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
-        """While training, the rows are those of validation: they choose the thresholds."""
+        """During training, the rows are those of validation, and thresholds are chosen on them."""
         outputs, labels = self.row_outputs(session, rows)
         if not final:
             session.model.config.update({"thresholds": best_thresholds(outputs, labels).tolist()})
@@ -134,7 +134,7 @@ class MultiLabel(EncoderKind):
         return np.log(shares / (1 - shares))
 
     def baseline_settings(self, labels: np.ndarray) -> dict[str, Any]:
-        """Of answers that ignore the text, all labels at once score the best F1 of each."""
+        """The constant prediction with the best F1 is all labels at once."""
         return {"thresholds": [0.0] * labels.shape[1]}
 
     def assess(self, outputs: np.ndarray, labels: np.ndarray, config: PreTrainedConfig) -> LabelSetScore:
@@ -163,7 +163,7 @@ class MultiLabel(EncoderKind):
 def binary_cross_entropy(
     outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None, weights: Tensor | None = None
 ) -> Tensor:
-    """`weights` are those of the labels that rows have."""
+    """`weights` are the weights of positive labels."""
     real, logits = labels != IGNORED, outputs.logits
     positive = None if weights is None else weights.to(logits)
     losses = binary_cross_entropy_with_logits(logits, labels.to(logits), pos_weight=positive, reduction="none")

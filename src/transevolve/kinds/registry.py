@@ -1,4 +1,4 @@
-"""All kinds of task by name. A new kind is one file and one line here."""
+"""All kinds of task by name. To add a kind, write a file and add a line here."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ KINDS: dict[str, Kind] = {}
 
 
 def register(kind: Kind) -> None:
-    """Adds a kind, and the tasks that come with it."""
+    """Register a kind and its tasks."""
     KINDS[kind.name] = kind
     TASKS.update(kind.tasks)
 
@@ -38,17 +38,17 @@ register(Tokens())
 
 
 def kind_of(recipe: Recipe) -> Kind:
-    """The kind of a recipe's task. An unknown task is refused where its data are loaded."""
+    """The kind of a recipe's task. An unknown task raises an error when its data are loaded."""
     task = TASKS.get(task_of(recipe.data))
     return KINDS[task.kind if task is not None else "classification"]
 
 
 def kind_of_model(recipe: Recipe, config: PreTrainedConfig) -> Kind:
-    """The kind of a saved model: that of its recipe, unless its configuration says otherwise."""
+    """The kind of a saved model: that of its recipe, if it matches the configuration."""
     kinds = [kind_of(recipe), *KINDS.values()]
     kind = next((kind for kind in kinds if kind.fits(config)), None)
     if kind is None:
-        raise UserError(f"{config.name_or_path} does not load: its config.json is of no known kind of task")
+        raise UserError(f"{config.name_or_path} does not load: its config.json does not match any kind of task")
     return kind
 
 
@@ -58,12 +58,12 @@ def read_config(folder: Path) -> PreTrainedConfig:
 
 
 def higher_is_better(metric: str) -> bool:
-    """The direction of a metric of any kind."""
+    """Whether a higher value of a metric is better."""
     return next((kind.metrics[metric] for kind in KINDS.values() if metric in kind.metrics), True)
 
 
 def resolve(recipe: Recipe) -> Kind:
-    """Fills in what the kind of task decides where nothing is set, and refuses what it cannot use."""
+    """Set the defaults of the kind of task, and raise an error for settings that it cannot use."""
     kind = kind_of(recipe)
     for key, reason in kind.refused.items():
         options, name = _setting(recipe, key)
@@ -85,7 +85,7 @@ def resolve(recipe: Recipe) -> Kind:
 
 
 def decide(kind: Kind, recipe: Recipe, data: TextData) -> list[str]:
-    """Fills in what is still open and follows from the data; returns the keys it set."""
+    """Set defaults that depend on the data; returns the keys that were set."""
     decided = []
     for key, value in kind.decide(recipe, data).items():
         options, name = _setting(recipe, key)

@@ -1,4 +1,4 @@
-"""A model at work outside its training steps: the one way to batch rows, run the model, and gather what it says."""
+"""Runs a model for scoring and prediction: batches rows and gathers outputs of all processes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,13 +19,13 @@ LOGITS = 2**25
 
 @dataclass
 class Session:
-    """A model with its tokenizer, on a device, and this process' share of the work.
+    """A model with its tokenizer, on a device.
 
     Args:
-        recipe: The settings it is, or was, trained with; their precision is used in scoring and prediction too.
-        batch_tokens: Tokens of a batch, padding counted.
-        truncated: How many texts were cut so far.
-        advance: Called with the number of rows that are done, for whoever shows progress.
+        recipe: The settings of its training; their precision is also used for scoring and prediction.
+        batch_tokens: Tokens per batch, with padding.
+        truncated: The number of truncated texts so far.
+        advance: Called with the number of rows done, to show progress.
     """
 
     model: PreTrainedModel
@@ -43,13 +43,13 @@ class Session:
         return min(self.tokenizer.model_max_length, self.model.config.max_position_embeddings)
 
     def with_logits(self, share: float = 1.0) -> "Session":
-        """The same with smaller batches where needed: their logits, of a share of the tokens, stay within 128 MB."""
+        """A session with batches so small that the logits of this share of tokens need at most 128 MB."""
         most = max(1, round(LOGITS // self.model.config.vocab_size / share))
         return replace(self, batch_tokens=min(self.batch_tokens, most))
 
     @property
     def pad(self) -> int:
-        """The id of padding."""
+        """The padding id."""
         pad = self.tokenizer.pad_token_id
         return pad if isinstance(pad, int) else 0
 
@@ -70,7 +70,7 @@ class Session:
         return encoded
 
     def batches(self, rows: RowStore, collate: Collator) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
-        """This process' share of the rows: their numbers (`~i` is a filler) and the batch of them."""
+        """Yield the batches of this process, with their row numbers (`~i` is a filler)."""
         dealt = {"process": self.process, "processes": self.processes}
         for numbers in Batches(rows.lengths, tokens=self.batch_tokens, shuffle=False, **dealt):
             batch = collate([rows[number] for number in numbers])
@@ -79,7 +79,7 @@ class Session:
     def outputs(
         self, rows: RowStore, collate: Collator, read: Callable[[Tensor], Tensor] = lambda logits: logits
     ) -> np.ndarray:
-        """What `read` makes of the logits of each row, in the order of the rows, of all processes together."""
+        """Apply `read` to the logits of each row; returns the rows of all processes, in order."""
         found: list[tuple[list[int], np.ndarray]] = []
         with self.inference():
             for numbers, batch in self.batches(rows, collate):
@@ -95,7 +95,7 @@ class Session:
         return outputs
 
     def gather(self, value: Any) -> list[Any]:
-        """The value of every process, in their order."""
+        """The values of all processes, in order."""
         if self.processes == 1:
             return [value]
         values: list[Any] = [None] * self.processes

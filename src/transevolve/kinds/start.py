@@ -1,4 +1,4 @@
-"""`model.start`: tokenizer, sizes and weights of a run or a saved folder, for a model of any kind."""
+"""`model.start`: initializes a model of any kind from the tokenizer, sizes and weights of a saved model."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -21,7 +21,7 @@ from ..runs.names import CONFIG, RECIPE
 from .registry import read_config
 from .systems import OURS
 
-# Settings that another model may have with the same weights.
+# Settings that may differ for the same weights.
 FREE = {"attention", "attention_memory_budget", "feature_redraw_interval", "dropout", "embedding_dropout"}
 FREE |= {"label_smoothing", "initializer_range", "tie_word_embeddings", "decoder_num_blocks", "decoder_block_depth"}
 FREE |= {"pooling"}
@@ -29,9 +29,9 @@ LIBRARY = {models.WordPiece: "wordpiece", models.Unigram: "unigram", models.BPE:
 
 
 def settle_start(recipe: Recipe) -> PreTrainedTokenizerFast | None:
-    """The tokenizer of `model.start`, if there is one; the sizes of its model become settings of the recipe.
+    """Load the tokenizer of `model.start`, if set, and copy the sizes of its model to the recipe.
 
-    Settings that are set and do not fit are refused.
+    Conflicting settings raise an error.
     """
     if recipe.model.start is None:
         return None
@@ -42,7 +42,7 @@ def settle_start(recipe: Recipe) -> PreTrainedTokenizerFast | None:
     tokenizer = load_run_tokenizer(folder)
     if len(tokenizer) != config.vocab_size:
         raise UserError(
-            f"model.start {folder} does not fit itself: its tokenizer has {len(tokenizer):,} tokens, and its model"
+            f"model.start {folder} is inconsistent: its tokenizer has {len(tokenizer):,} tokens, but its model"
             f" {config.vocab_size:,}"
         )
     _require_tokenizer(recipe, tokenizer, folder)
@@ -53,7 +53,7 @@ def settle_start(recipe: Recipe) -> PreTrainedTokenizerFast | None:
 
 
 def give_weights(folder: Path, model: PreTrainedModel) -> None:
-    """Copies the weights of a start into a model: all of them if heads and labels are the same, else the encoder's."""
+    """Copy weights into a model: all weights if heads and labels are the same, otherwise those of the encoder."""
     config = _config(folder)
     alike = config.id2label == model.config.id2label and config.pooling == model.config.pooling
     same_head = alike and config.architectures == [type(model).__name__]
@@ -64,12 +64,12 @@ def give_weights(folder: Path, model: PreTrainedModel) -> None:
     unfit = [key for key in (*lacking, *left) if same_head or not key.startswith(HEADS)]
     if unfit:
         raise UserError(
-            f"model.start {folder} does not hold the weights of this model: {unfit[0]} is in one of the two"
+            f"model.start {folder} does not contain the weights of this model: only one of them has {unfit[0]}"
         )
 
 
 def tokenizer_name(tokenizer: PreTrainedTokenizerFast) -> str:
-    """What `data.tokenizer` calls a tokenizer."""
+    """The name of a tokenizer in `data.tokenizer`."""
     return tokenizer.init_kwargs.get("unit") or LIBRARY.get(type(tokenizer.backend_tokenizer.model), "another")
 
 
@@ -79,11 +79,11 @@ def _config(folder: Path) -> TransEvolveConfig | PeerConfig:
     if (folder / RECIPE).is_file():
         check_run(folder)
     elif not (folder / CONFIG).is_file():
-        raise UserError(f"model.start: {folder} holds no model: it has no {CONFIG}")
+        raise UserError(f"model.start: {folder} contains no model: it has no {CONFIG}")
     config = read_config(folder)
     if not isinstance(config, TransEvolveConfig | PeerConfig):
         raise UserError(
-            f"model.start: {folder} holds a model of the type {config.model_type!r}, not one of transevolve"
+            f"model.start: {folder} contains a model of type {config.model_type!r}, not a transevolve model"
         )
     return config
 
@@ -92,7 +92,7 @@ def _settle_sizes(options: ModelOptions, config: PreTrainedConfig, folder: Path)
     system = getattr(config, "system", OURS)
     if options.system != system:
         raise UserError(
-            f"model.start {folder} is of the system {system}, and model.system is {options.system}:"
+            f"model.start {folder} has the system {system}, but model.system is {options.system}:"
             f" set model.system {system}, or choose another start"
         )
     has = _sizes(config)
@@ -115,7 +115,7 @@ def _settle_sizes(options: ModelOptions, config: PreTrainedConfig, folder: Path)
 
 
 def _settle_rest(options: ModelOptions, config: TransEvolveConfig | PeerConfig, folder: Path) -> None:
-    """Weights that the start does not have start small; texts are pooled as the start pools them."""
+    """New weights are initialized as small values; the pooling is that of the saved model."""
     for name, value in (("initialization", options.initialization == "bag"), ("vectors", options.vectors)):
         if value:
             raise UserError(
@@ -126,7 +126,7 @@ def _settle_rest(options: ModelOptions, config: TransEvolveConfig | PeerConfig, 
 
 
 def _sizes(config: PreTrainedConfig) -> dict[str, Any]:
-    """Those of a model's settings that its weights depend on, by their names in a recipe."""
+    """The settings that determine the shapes of the weights, by their names in a recipe."""
     ours = isinstance(config, TransEvolveConfig)
     names = {f.name for f in fields(ModelSettings if ours else PeerSettings)}
     names &= {f.name for f in fields(ModelOptions)} - FREE - {*FROM_DATA, "system"}
@@ -149,9 +149,9 @@ def _require_tokenizer(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, folde
     after = special_frame(tokenizer)[1]
     needs = None
     if task == "translation" and after != [tokenizer.eos_token_id]:
-        needs = f"one that ends every text ({' or '.join(SUBWORDS)}, not of a causal model)"
+        needs = f"one that adds an end token to every text ({' or '.join(SUBWORDS)}, not of a causal model)"
     if task == "causal" and after:
-        needs = "one that puts no token after a text, as causal models have"
+        needs = "one without an end token, as causal models have"
     if task == "masked" and tokenizer.mask_token_id is None:
         needs = "one with a mask token"
     if (task == "listops") != (name == "listops"):

@@ -1,4 +1,4 @@
-"""From a recipe's model settings to a model of the system that they name."""
+"""Builds the model of a recipe, for any system."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
@@ -31,7 +31,7 @@ def build_model(
     labels: Sequence[str] = (),
     **facts: Any,
 ) -> PreTrainedModel:
-    """A model with fresh weights under a head of `transevolve.models.heads`; `facts` are fields of its config."""
+    """Build a model with a head of `transevolve.models.heads`; `facts` are fields of its configuration."""
     tokens = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     facts |= {"vocab_size": len(tokenizer), "max_position_embeddings": max_length, **tokens}
     if is_paired(tokenizer):
@@ -43,13 +43,13 @@ def build_model(
 
 
 def check_model(head: str, options: ModelOptions) -> None:
-    """Refuses settings that no model can be built with. The model it tries has neither memory nor values."""
+    """Raise an error for invalid settings, by building the model on the meta device."""
     with torch.device("meta"):
         _build(head, options, {})
 
 
 def possible_shape(options: ModelOptions) -> ModelOptions:
-    """Where the data decide on the width or the number of heads, and only the other is set: one that fits."""
+    """If only one of width and number of heads is set, choose a valid value for the other."""
     width, heads = options.hidden_size, options.num_attention_heads
     if options.size is not None or (width is None) == (heads is None):
         return options
@@ -65,7 +65,7 @@ def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTraine
     try:
         if options.system == OURS:
             if options.settings is not None:
-                raise UserError("model.settings are of other systems: TransEvolve's are keys such as model.dropout")
+                raise UserError("model.settings is for other systems: TransEvolve has keys such as model.dropout")
             return build_transevolve(head, options.variant or "fullFF-1", size, **{**facts, **settings})
         layers = settings.get("num_blocks", 1) * settings.get("block_depth", 6)
         used = {name: settings[name] for name in shared_settings(options.system) & settings.keys() - LAYERS}
@@ -78,7 +78,7 @@ def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTraine
 
 
 def unused(options: ModelOptions) -> list[str]:
-    """The settings that are set and that the system does not have."""
+    """The settings that are set, but that the system does not use."""
     if options.system == OURS:
         return []
     used = {
@@ -96,7 +96,7 @@ def shared_settings(system: str) -> set[str]:
 
 
 def _require_head(system: str, head: str) -> None:
-    """Refuses a system that does not exist, or does not have the head."""
+    """Raise an error if the system does not exist or does not support the head."""
     heads = {model.name.removeprefix("Peer") for model in MODELS if model.model_type == PEER}
     known = [OURS, *([MARIAN] if head == TRANSLATES else []), *(SYSTEMS if head in heads else [])]
     if system in known:

@@ -1,4 +1,4 @@
-"""A tag for each word: named entities, parts of speech."""
+"""Token classification, such as named entities and parts of speech."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -109,7 +109,7 @@ class Tokens(LabelledKind):
         return TagScore({"loss": loss, **metrics}, len(truth), scored)
 
     def baseline(self, data: TextData) -> dict[str, dict[str, float]]:
-        """The most frequent tag for every word."""
+        """Predict the most frequent tag for every word."""
         assert data.train is not None
         splits = {name: data.split(name) for name in ("train", "validation", "test")}
         tags = {
@@ -128,7 +128,7 @@ class Tokens(LabelledKind):
     def predict(
         self, session: Session, texts: Sequence[str | Sequence[str]], where: Where, **options: Any
     ) -> list[TagPrediction]:
-        """A text is split into words, unless it is a list of them."""
+        """A text is split into words, unless it is a list of words."""
         words = [split_words(text) if isinstance(text, str) else list(text) for text in texts]
         encoded, places = encode_words(session.tokenizer, [join_words(row) for row in words], session.max_length, where)
         session.truncated += encoded.truncated
@@ -154,7 +154,7 @@ class Tokens(LabelledKind):
 
 
 def split_words(text: str) -> list[str]:
-    """Words at white space, punctuation at their ends apart; every ideograph and kana by itself."""
+    """Split at white space, and separate punctuation at the ends of words, ideographs and kana."""
     found: list[str] = []
     for word in WORDS.findall(text):
         parts = AFFIXES.match(word)

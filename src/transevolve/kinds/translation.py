@@ -1,4 +1,4 @@
-"""Sentences into sentences: token loss, and BLEU and chrF of what beam search decodes."""
+"""Translation: token loss, and BLEU and chrF of beam search."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -48,13 +48,13 @@ class Translated:
 
 @dataclass(frozen=True)
 class TranslationPrediction(Prediction):
-    """The translations of a sentence, best first; `n_best` were asked for."""
+    """Up to `n_best` translations of a sentence, best first."""
 
     translations: list[Translated]
     n_best: int = 1
 
     def line(self) -> str:
-        """`n_best` lines, empty where there are fewer translations."""
+        """`n_best` lines; missing translations are empty lines."""
         lines = [" ".join(translated.text.splitlines()) for translated in self.translations]
         return "\n".join([*lines, *[""] * (self.n_best - len(lines))])
 
@@ -93,7 +93,7 @@ class TranslationScores(Score):
         from ..metrics.bleu import compare
 
         if not isinstance(other, TranslationScores) or other.references != self.references:
-            raise UserError(f"{names[0]} and {names[1]} have other references: give --source and --reference")
+            raise UserError(f"{names[0]} and {names[1]} have different references: give --source and --reference")
         found = compare(self.translations, other.translations, self.references).as_dict()
         cells = [
             [
@@ -140,10 +140,10 @@ class Translation(Kind):
         beams = max(recipe.training.beams, recipe.training.eval_beams)
         vocabulary = recipe.data.vocab_size if data is None else len(data.tokenizer)
         if vocabulary is not None and 2 * beams > vocabulary:
-            raise UserError(f"{beams} beams need a vocabulary of twice as many tokens, which has {vocabulary}")
+            raise UserError(f"{beams} beams need a vocabulary of at least {2 * beams} tokens, but it has {vocabulary}")
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
-        """A named variant is the paper's, its start included; otherwise matrices start small, as Marian's do."""
+        """A named variant uses the paper's initialization; otherwise matrices are small, as in Marian."""
         model = recipe.model
         require_no_bag(recipe, self.noun)
         start = model.initialization or ("small" if model.variant is None else "authors")
@@ -161,7 +161,7 @@ class Translation(Kind):
         return [f"validation in training decodes {limit:,} of {rows:,} sentences (training.eval_sentences)"]
 
     def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
-        """The paper's loss for models that would compute another; TransEvolve's is the paper's."""
+        """The paper's loss, for other systems; TransEvolve computes it in the model."""
         if recipe.model.system == OURS:
             return None
         smoothing = recipe.model.label_smoothing or 0.0
@@ -175,7 +175,7 @@ class Translation(Kind):
         return Collator(session.pad, session.model.config.decoder_start_token_id)
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> TranslationScores:
-        """While training, the search is `training.eval_beams` wide and decodes `training.eval_sentences` rows."""
+        """During training, decode `training.eval_sentences` rows with `training.eval_beams` beams."""
         from ..metrics.bleu import score
 
         training = session.recipe.training
@@ -211,7 +211,7 @@ class Translation(Kind):
 
 
 def run_search(recipe: Recipe, **changes: Any) -> BeamOptions:
-    """The search that a recipe scores by, with changes by the names of `translate`'s options; None changes nothing."""
+    """The search of a recipe, with changes by the names of `translate`'s options; None keeps a value."""
     own = {"beam": recipe.training.beams, "length_penalty": 0.6, "extra_length": recipe.training.extra_length}
     asked = own | {"n_best": 1} | {name: value for name, value in changes.items() if value is not None}
     for name in ("beam", "extra_length", "n_best"):
@@ -219,7 +219,7 @@ def run_search(recipe: Recipe, **changes: Any) -> BeamOptions:
             raise UserError(f"--{name} must be at least 1, not {asked[name]}")
     if asked["n_best"] > asked["beam"]:
         raise UserError(
-            f"--n_best {asked['n_best']} needs at least as many beams: raise --beam, which is {asked['beam']}"
+            f"--n_best {asked['n_best']} needs at least as many beams: increase --beam, which is {asked['beam']}"
         )
     if not 0 <= asked["length_penalty"] < math.inf:
         raise UserError(f"--length_penalty must be a number of at least 0, not {asked['length_penalty']}")
@@ -234,7 +234,7 @@ def run_search(recipe: Recipe, **changes: Any) -> BeamOptions:
 def translate_ids(
     session: Session, sources: Sequence[Sequence[int] | np.ndarray], search: BeamOptions, batch_tokens: int
 ) -> list[list[Translated]]:
-    """The n best translations of each source; that of a source without text is empty."""
+    """The n best translations of each source; a source without text has an empty translation."""
     tokenizer, model = session.tokenizer, session.model
     found: list[list[Translated]] = [[Translated("", 0.0)] for _ in sources]
     special = len(tokenizer("")["input_ids"])
@@ -266,7 +266,7 @@ def token_loss(session: Session, rows: RowStore, collate: Collator) -> float:
 
 
 def references_of(session: Session, rows: "Dataset") -> list[str]:
-    """The target texts; training rows keep only their tokens, which decode to the same texts."""
+    """The target texts; for training rows, they are decoded from the tokens."""
     if "target" in rows.column_names:
         return list(rows["target"][:])
     return session.tokenizer.batch_decode(rows["labels"][:], skip_special_tokens=True)

@@ -1,1 +1,1 @@
-"""How good predictions are, in numbers that others can reproduce."""
+"""Metrics."""

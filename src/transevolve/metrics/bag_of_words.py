@@ -1,4 +1,4 @@
-"""The yardstick of a text classifier: what scikit-learn's bag of words makes of the same rows, in seconds.
+"""A simple baseline for text classifiers: bag of words with scikit-learn, on the same rows.
 
 Logistic regression on TF-IDF (C = 10) and complement naive Bayes on counts, both on whole words of whole texts.
 """
@@ -15,18 +15,18 @@ from ..core.errors import UserError
 from ..data import TextData
 from ..data.long_texts import labels_and_owners
 from ..data.options import SPLITS
-from ..data.stored import Chained, chosen
+from ..data.stored import Chained, select_rows
 
 MOST_CHARACTERS = 100_000_000
 MOST_WORDS = 200_000
 MOST_WORK = 4e10
-"""Multiplications that the iterations of a logistic regression may take: about a minute of one core."""
+"""The maximum number of multiplications of logistic regression, about a minute on one core."""
 ADVICE = "the bag of words is ahead: use it, or give more text with --data.unlabelled, or more rows"
 
 
 @dataclass(frozen=True)
 class BagOfWords:
-    """Accuracy by split of both models, the training rows they had, and the seconds that took."""
+    """The accuracy of both models by split, the number of training rows, and the seconds it took."""
 
     logistic_regression: dict[str, float]
     naive_bayes: dict[str, float]
@@ -62,8 +62,8 @@ def bag_of_words(
 ) -> BagOfWords:
     """Fit both models on labelled texts and score them on every split of `scored`.
 
-    Time and memory are bounded: rows are drawn (by `seed`) until they reach `most_characters`, the vocabulary holds
-    the most frequent words only, and the regression stops after a fixed amount of work.
+    Time and memory are bounded: rows are drawn (by `seed`) until they reach `most_characters`, the vocabulary
+    contains only the most frequent words, and the regression stops after a fixed amount of work.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
@@ -78,7 +78,7 @@ def bag_of_words(
     classes = classes[kept]
     counter = CountVectorizer(max_features=MOST_WORDS, dtype=np.float32)  # pyright: ignore[reportArgumentType]
     try:
-        counts: Any = counter.fit_transform(chosen(texts, kept))
+        counts: Any = counter.fit_transform(select_rows(texts, kept))
     except ValueError:
         raise UserError("the bag of words found no word in the training rows; set training.yardstick=false") from None
     weighting = TfidfTransformer().fit(counts)
@@ -97,9 +97,9 @@ def bag_of_words(
 
 
 def bag_of_words_of(data: TextData, seed: int = 0, refit: bool = False) -> BagOfWords | None:
-    """Fitted on train and scored on every other split; None for data without texts.
+    """Fit on train and score on the other splits; None for data without texts.
 
-    With `refit` the test rows are scored after fitting on the rows of validation too.
+    With `refit`, the test rows are scored after fitting on train and validation.
     """
     rows = {}
     for split in SPLITS:

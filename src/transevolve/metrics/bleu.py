@@ -1,4 +1,4 @@
-"""BLEU and chrF by sacreBLEU, on untokenised text, with the signatures that make them comparable."""
+"""BLEU and chrF with sacreBLEU, on untokenized text, with their signatures."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +20,14 @@ class TranslationScore:
     """A corpus score.
 
     Args:
-        bleu: Case-sensitive BLEU with the tokenisation 13a, from 0 to 100.
+        bleu: Case-sensitive BLEU with the tokenization 13a, from 0 to 100.
         chrf: chrF2, from 0 to 100.
         signature_bleu: The settings of BLEU, in sacreBLEU's notation.
-        signature_chrf: Those of chrF2.
-        brevity_penalty: The factor below 1 by which BLEU punishes what is too short.
-        length_ratio: Words of the hypotheses for each word of the references.
-        precisions: Of words, pairs, triples and quadruples of words, in percent.
-        lines: How many translations were scored.
+        signature_chrf: The settings of chrF2.
+        brevity_penalty: The factor by which BLEU penalizes short translations.
+        length_ratio: Words of the hypotheses per word of the references.
+        precisions: The precisions of 1-grams to 4-grams, in percent.
+        lines: The number of scored translations.
     """
 
     bleu: float
@@ -51,8 +51,8 @@ class Difference:
         a: Score of the first system.
         b: Score of the second.
         margin_a: Half the width of the 95 % confidence interval around the first.
-        margin_b: And around the second.
-        p_value: How likely so large a difference is if the systems are equally good.
+        margin_b: The same for the second.
+        p_value: The probability of such a difference if the systems are equally good.
         signature: The settings of the metric and of the test, in sacreBLEU's notation.
     """
 
@@ -74,7 +74,7 @@ class Comparison:
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> TranslationScore:
-    """Score translations, each against the reference in the same place."""
+    """Score translations, each against the reference with the same index."""
     _require_same_lines(references, {"translations": hypotheses})
     bleu, chrf = BLEU(tokenize="13a"), CHRF()
     by_words = bleu.corpus_score(hypotheses, [references])
@@ -115,7 +115,7 @@ def compare(
 
 
 def _difference(results: Sequence[Any], signature: Any) -> Difference:
-    """With no difference there is nothing to explain by chance, but sacreBLEU would report the smallest p-value."""
+    """The p-value is 1 without a difference; sacreBLEU would report the smallest p-value."""
     a, b = results
     return Difference(
         a=float(a.score),
@@ -129,7 +129,7 @@ def _difference(results: Sequence[Any], signature: Any) -> Difference:
 
 @contextmanager
 def _sacrebleu_seed(seed: int) -> Iterator[None]:
-    """sacreBLEU takes the seed from the environment alone; 0 would leave its draws unseeded."""
+    """Set the seed of sacreBLEU, which reads it only from the environment; 0 would mean unseeded."""
     before = os.environ.get("SACREBLEU_SEED")
     os.environ["SACREBLEU_SEED"] = str(seed)
     try:

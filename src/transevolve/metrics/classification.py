@@ -1,4 +1,4 @@
-"""How well classes were predicted: loss, accuracy, macro F1, and the numbers of each class."""
+"""Classification metrics: loss, accuracy, macro F1, and scores per class."""
 
 from dataclasses import dataclass
 from typing import Any

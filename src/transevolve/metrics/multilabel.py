@@ -1,4 +1,4 @@
-"""How well sets of labels were predicted: micro and macro F1, exact matches, and the threshold of each label."""
+"""Multi-label metrics: micro and macro F1, exact matches, and thresholds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -49,9 +49,9 @@ def label_set_scores(
 def best_thresholds(
     logits: Float[np.ndarray, "rows labels"], truth: Int[np.ndarray, "rows labels"]
 ) -> Float[np.ndarray, " labels"]:
-    """The probability from which on each label is predicted, for the best F1; 0.5 where nothing can be chosen.
+    """The threshold of each label with the best F1; 0.5 if it cannot be chosen.
 
-    It lies halfway to the next lower probability among the rows; of equally good ones, the nearest to 0.5 is taken.
+    It is halfway to the next lower probability among the rows; ties are resolved towards 0.5.
     """
     from scipy.special import expit
     from sklearn.metrics import precision_recall_curve

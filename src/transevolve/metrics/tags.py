@@ -1,4 +1,4 @@
-"""How well tags were predicted: entities by seqeval's rules (those of conlleval), or tags that mark no entities."""
+"""Tagging metrics: entities by the rules of seqeval and conlleval, or single tags."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Tags = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class TagScores:
-    """`f1` is that of whole entities; where tags mark no entities, the mean over tags. `accuracy` is that of words."""
+    """`f1` is over whole entities, or the mean over tags if tags mark no entities. `accuracy` is over words."""
 
     f1: float
     precision: float

@@ -1,4 +1,4 @@
-"""Where a chart's lines, ticks and error bars lie in its drawing."""
+"""Computes the pixel coordinates of a chart's lines, ticks and error bars."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ MOST_POINTS = 300
 
 @dataclass(frozen=True)
 class Drawing:
-    """Pixels: ticks as (place, label), and for each line its path and its points."""
+    """Pixel coordinates: ticks as (position, label), and the path and points of each line."""
 
     x_ticks: list[tuple[float, str]]
     y_ticks: list[tuple[float, str]]
@@ -63,7 +63,7 @@ def _mark(point: Point, x: Callable[[float], float], y: Callable[[float], float]
 
 
 def _padded(low: float, high: float, share: float, log: bool) -> tuple[float, float]:
-    """The range, a little wider, so that no mark lies on the frame."""
+    """The range with a margin."""
     if log:
         room = (high / low) ** share if high > low else 2.0
         return low / room, high * room
@@ -78,7 +78,7 @@ def _scale(low: float, high: float, start: float, end: float, log: bool) -> Call
 
 
 def ticks(low: float, high: float, whole: bool = False, log: bool = False) -> list[float]:
-    """Round numbers in the range; with `whole` only whole ones."""
+    """Round numbers in the range; with `whole`, only integers."""
     if log:
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         found = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]

@@ -15,11 +15,11 @@ def benchmark_section(path: Path) -> Section:
     results = read_benchmark(path)
     report = REPORTS.get(results.benchmark)
     if report is None:
-        raise UserError(f"{path} holds a benchmark of an unknown kind, {results.benchmark!r}")
+        raise UserError(f"{path} contains a benchmark of an unknown kind, {results.benchmark!r}")
     try:
         parts: list[Part] = [_picture(report, results), Table(*report.table(results))]
     except (ArithmeticError, StatisticsError) as error:
-        raise UserError(f"{path} is damaged: it holds numbers that cannot be measured ({error})") from None
+        raise UserError(f"{path} is damaged: it contains invalid numbers ({error})") from None
     parts.append(Note("; ".join(f"{key}: {value}" for key, value in results.header.items())))
     sentence = "Systems were measured in turns in one run, with ratios to baselines."
     return Section(f"Benchmark: {results.benchmark}", sentence, parts)

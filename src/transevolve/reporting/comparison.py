@@ -1,4 +1,4 @@
-"""Runs as cases that repeat over seeds, the error of a score, and whether one case is better than another."""
+"""Groups runs by case over seeds, estimates errors of scores, and compares cases."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ PROPORTIONS = ("accuracy",)
 
 @dataclass(frozen=True)
 class Score:
-    """A mean and its error; the error is None where nothing tells it."""
+    """A mean and its error; the error is None if unknown."""
 
     value: float
     error: float | None
@@ -25,7 +25,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Case:
-    """Runs that differ in nothing but their seed."""
+    """Runs that differ only in their seed."""
 
     runs: list[RunFacts]
 
@@ -43,7 +43,7 @@ class Case:
         return self.runs[0].metric
 
     def score(self, split: str) -> Score | None:
-        """Over seeds the standard deviation; of one run the binomial error, if its metric is a share of rows."""
+        """The standard deviation over seeds; for one run, the binomial error if the metric is a fraction of rows."""
         values = [value for run in self.runs if (value := run_score(run, split)) is not None]
         if not values:
             return None
@@ -55,14 +55,14 @@ class Case:
 
 
 def _common(names: list[str]) -> str:
-    """What the names share at their start, without a dangling "-seed"."""
+    """The common prefix of the names, without a trailing "-seed"."""
     first, last = min(names), max(names)
     length = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
     return first[:length].rstrip("-_. 0123456789").removesuffix("seed").rstrip("-_. ") or names[0]
 
 
 def cases(runs: Sequence[RunFacts]) -> list[Case]:
-    """Runs of one case with different seeds together; a seed that was run again is a case of its own."""
+    """Group runs of one case with different seeds; a repeated seed is a separate case."""
     found: dict[tuple, list[RunFacts]] = {}
     for run in runs:
         again = sum(other.seed == run.seed for group in found.values() for other in group if other.case == run.case)
@@ -84,7 +84,7 @@ def split_rows(run: RunFacts, split: str) -> int | None:
 
 
 def best(found: Sequence[Case], split: str) -> set[int]:
-    """Cases that lead all others of their task and metric by more than the errors of both."""
+    """Cases that are better than all others of their task and metric by more than both errors."""
     leaders = set()
     groups: dict[tuple[str, str], list[tuple[int, Score]]] = {}
     for number, case in enumerate(found):
@@ -99,5 +99,5 @@ def best(found: Sequence[Case], split: str) -> set[int]:
 
 
 def _exceeds(a: Score, b: Score) -> bool:
-    """Whether the difference is larger than its error; without an error nothing is claimed."""
+    """Whether the difference is larger than its error; False if the error is unknown."""
     return a.error is not None and b.error is not None and abs(a.value - b.value) > math.hypot(a.error, b.error)

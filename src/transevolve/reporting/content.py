@@ -1,4 +1,4 @@
-"""What a page is made of, as data: the template `report.html` turns it into HTML and escapes every text."""
+"""The content of a page as data; the template `report.html` renders it and escapes all texts."""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; `best` holds the (row, column) of cells in bold."""
+    """Cells as text; `best` contains the (row, column) of cells in bold."""
 
     kind: ClassVar[str] = "table"
     columns: Sequence[str]
@@ -67,7 +67,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over a common axis. `whole` puts ticks at whole numbers of x, `ticks` at these; `log` scales both axes."""
+    """Lines over a common axis. Ticks are at integers with `whole`, or at `ticks`; `log` scales both axes."""
 
     title: str
     x_label: str

@@ -1,4 +1,4 @@
-"""Runs side by side on one page: results, curves, differences, confusion matrices, and benchmarks."""
+"""Compares runs on one page: results, curves, differences, confusion matrices, and benchmarks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -126,7 +126,7 @@ def _curves(group: list[Case], title: str, metric: str) -> Section:
 
 
 def points(runs: Sequence[RunFacts], key: str, against: str) -> list[Point]:
-    """One run's values; of several seeds the mean and standard deviation at each step that all of them measured."""
+    """The values of one run, or the mean and standard deviation over seeds at steps that all of them measured."""
     by_step: dict[float, list[tuple[float, float]]] = {}
     for run in runs:
         for row in run.metrics:

@@ -1,4 +1,4 @@
-"""What run folders hold: results, metrics over time, settings and evaluations; of an unfinished run, what there is."""
+"""Reads run folders, also of unfinished runs: results, metrics over time, settings and evaluations."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +49,7 @@ class RunFacts:
 
     @property
     def metric(self) -> str:
-        """What the run is judged by: accuracy, bleu, loss ..."""
+        """The metric that selected the model: accuracy, bleu, loss ..."""
         if self.result:
             return self.result.selected_by
         scored = [key for row in self.metrics for key in row if key.startswith("eval_") and key != "eval_loss"]
@@ -103,7 +103,7 @@ def read_run(folder: Path, name: str) -> RunFacts:
 
 
 def names(folders: list[Path]) -> list[str]:
-    """Last parts of the paths, or whole paths where the last parts are not distinct."""
+    """The last parts of the paths, or whole paths if these are not distinct."""
     short = [folder.resolve().name for folder in folders]
     return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
 
@@ -117,7 +117,7 @@ def _evaluation(path: Path) -> Evaluation:
 
 
 def differences(runs: list[RunFacts]) -> tuple[list[str], list[list[str]]]:
-    """The settings in which runs differ, one row each."""
+    """The settings in which runs differ, one row per setting."""
     keys = dict.fromkeys(key for run in runs for key in run.settings if key != "output")
     rows = [[key, *(_shown(run.settings.get(key)) for run in runs)] for key in keys]
     return ["setting", *(run.name for run in runs)], [row for row in rows if len(set(row[1:])) > 1]

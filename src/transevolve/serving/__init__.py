@@ -1,1 +1,1 @@
-"""A run behind HTTP: JSON in, JSON out, requests answered in batches."""
+"""Serves a model over HTTP, with JSON requests and dynamic batching."""

@@ -1,4 +1,4 @@
-"""The application: `/predict`, `/translate` or whatever the model does, a page to try it, health and metrics."""
+"""The web application: `/predict`, `/translate` and so on, a demo page, health and metrics."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""Dynamic batching: texts of requests that arrive together are answered together, on one thread."""
+"""Dynamic batching: requests that arrive together are processed in one batch, on one thread."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
@@ -13,7 +13,7 @@ Answer = Callable[[Sequence[str], Any], list[dict[str, Any]]]
 
 
 class Busy(Exception):
-    """The queue has no room."""
+    """The queue is full."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class _Job:
 class Batcher:
     """Requests wait in a queue; those with the same options share batches of at most `limits.batch` texts.
 
-    A request with more texts than that is a batch of its own. A request whose waiting was cancelled is skipped.
+    A request with more texts than that is a separate batch. Cancelled requests are skipped.
     `observe` is called with the number of texts of each batch.
     """
 
@@ -51,7 +51,7 @@ class Batcher:
         self.thread.shutdown(wait=True, cancel_futures=True)
 
     async def submit(self, texts: Sequence[str], options: Hashable = None) -> list[dict[str, Any]]:
-        """The answers to the texts of a request; raises `Busy` if they have no room in the queue."""
+        """The predictions for the texts of a request; raises `Busy` if the queue is full."""
         if self.waiting + len(texts) > self.limits.queue:
             raise Busy
         job = _Job(texts, options, asyncio.get_running_loop().create_future())
@@ -64,7 +64,7 @@ class Batcher:
                 self.jobs.remove(job)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Something else on the model's thread, between batches."""
+        """Call a function on the model's thread, between batches."""
         return await asyncio.get_running_loop().run_in_executor(self.thread, function, *arguments)
 
     async def _run(self) -> None:

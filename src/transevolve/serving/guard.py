@@ -1,4 +1,4 @@
-"""What every request passes first: the token, the size of its body, and the time it takes to arrive."""
+"""Checks the token, body size and arrival time of every request."""
 
 import asyncio
 import hmac
@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 class Guard:
-    """Answers what must not reach the application, and counts every request. A body is read whole before it passes.
+    """Rejects invalid requests and counts all of them. The whole body is read before a request is passed on.
 
     The rest of a body that is too large is read and dropped, up to `DRAINED` times the limit: a client that is still
     sending would not see the answer otherwise.

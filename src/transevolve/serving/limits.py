@@ -1,4 +1,4 @@
-"""What a server accepts, and how it batches."""
+"""Limits and batching settings of a server."""
 
 from dataclasses import dataclass, fields
 

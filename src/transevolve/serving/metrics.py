@@ -9,7 +9,7 @@ TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """A registry of its own, so that a process may hold several servers."""
+    """Uses a separate registry, so that a process can run several servers."""
 
     def __init__(self, waiting: Callable[[], float], cut: Callable[[], float]):
         self.registry = CollectorRegistry()

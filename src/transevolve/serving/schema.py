@@ -1,4 +1,4 @@
-"""Requests and answers, as the server documents and checks them."""
+"""Schemas of requests and responses."""
 
 from collections.abc import Hashable
 from typing import Annotated, Any
@@ -14,13 +14,13 @@ MOST_BEAMS, MOST_EXTRA = 32, 1000
 
 
 class TextsRequest(BaseModel):
-    """Texts to answer, in order."""
+    """Texts to predict, in order."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     texts: list[str]
 
     def options(self, model: LoadedRun) -> Hashable:
-        """Options of `LoadedRun.answer`, as pairs; requests with equal ones share batches."""
+        """Options of `LoadedRun.answer`, as pairs; requests with equal options share batches."""
         return ()
 
 
@@ -38,7 +38,7 @@ class TranslateRequest(TextsRequest):
 
 
 class GenerateRequest(TextsRequest):
-    """Prompts to continue, in order; with a temperature above 0, texts depend on what else is in the batch."""
+    """Prompts to continue, in order; with a temperature above 0, texts depend on the other texts in the batch."""
 
     new_tokens: int = Field(50, ge=1, le=MOST_EXTRA, description="Tokens to write at most")
     temperature: float = Field(1.0, ge=0, le=100, description="Divides the logits; 0 always takes the likeliest")
@@ -68,13 +68,13 @@ class ExplainRequest(BaseModel):
 
 
 class Answers(BaseModel):
-    """An object for each text: what `transevolve predict --json` or `translate --json` prints for it."""
+    """One object per text, as printed by `transevolve predict --json` or `translate --json`."""
 
     predictions: list[dict[str, Any]]
 
 
 class Error(BaseModel):
-    """What was wrong, in one line."""
+    """An error message of one line."""
 
     error: str
 
@@ -92,7 +92,7 @@ class Info(BaseModel):
 
 
 def request_class(command: str, limits: Limits, example: str) -> type[TextsRequest]:
-    """The request of a command, limited as the server is."""
+    """The request schema of a command, with the limits of the server."""
     base = REQUESTS.get(command, TextsRequest)
     text = Annotated[str, Field(max_length=limits.characters)]
     described = Field(min_length=1, max_length=limits.texts, description="The texts", examples=[[example]])

@@ -1,4 +1,4 @@
-"""uvicorn around the application: bound before the model's first request, stopped without losing an answer."""
+"""Runs the application in uvicorn; stops after pending requests."""
 
 import signal
 import socket
@@ -13,7 +13,7 @@ CONNECTIONS = 1024
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 is any free one."""
+    """A listening socket; port 0 is any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=CONNECTIONS)
 
@@ -24,7 +24,7 @@ def address(listening: socket.socket) -> str:
 
 
 def serve(model: LoadedRun, listening: socket.socket, limits: Limits, token: str | None = None) -> None:
-    """Serves until SIGINT or SIGTERM; requests that have arrived are answered first."""
+    """Serve until SIGINT or SIGTERM; pending requests are answered first."""
     config = uvicorn.Config(
         create_app(model, limits, token),
         log_level="warning",

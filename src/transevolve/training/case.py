@@ -1,7 +1,6 @@
-"""One case of a sweep: `python -m transevolve.training.case RECIPE`, which ends when its parent does.
+"""One case of a sweep: `python -m transevolve.training.case RECIPE`, which stops when its parent process ends.
 
-The parent holds the other end of standard input. When that closes, however the parent ended, training is asked to
-save and stop.
+Standard input is a pipe to the parent. When it closes, training saves a checkpoint and stops.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Whether a folder may be trained in: it is new, it holds the same training, or what it holds cannot be resumed."""
+"""Checks that a folder can be used for a run: it is new, or contains the same run or nothing to resume."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -13,18 +13,18 @@ from ..runs.lock import has_content
 from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
 from ..runs.storage import checkpoints
 
-# Settings that change no weights.
+# Settings that do not affect the weights.
 INCONSEQUENTIAL = {"output", "data.cache", "training.keep", "training.log_steps", "training.workers"}
 INCONSEQUENTIAL |= {"training.tensorboard"}
-# Settings that the recipe of any run, also of version 0.1, has as they were recognised in the data.
+# Settings that every stored recipe contains, including those of version 0.1, as recognised in the data.
 RECOGNISED = {"data.text", "data.label"}
 CHANGED_DATA = "restore the file to resume, or train again into another --output"
 
 
 def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
-    """Refuses a folder with somebody's files, with another training, or with links that lead out of it.
+    """Raise an error if the folder contains other files, another run, or symbolic links.
 
-    `ours` is whether a training has locked the folder before; if not, its `recipe.yaml` is not ours to replace.
+    `ours` is whether a run has locked the folder before; if not, its `recipe.yaml` must not be replaced.
     """
     for name in (CHECKPOINTS, REFIT, SELF_TRAINING, TENSORBOARD):
         if (folder / name).is_symlink():
@@ -41,7 +41,7 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
     changed = differences(before, recipe, {*RECOGNISED, *(record.filled if record else dotted(recipe))})
     if changed:
         raise UserError(
-            f"{folder} holds another training ({changed[0]}): choose another --output, or remove the folder"
+            f"{folder} contains another training ({changed[0]}): choose another --output, or remove the folder"
         )
     if (folder / RESULTS).exists():
         require_unchanged(folder, recipe)
@@ -50,7 +50,7 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
 
 
 def require_unchanged(folder: Path, recipe: Recipe) -> None:
-    """Refuses to present the results of a finished run as those of other data."""
+    """Raise an error if the run is finished and its data have changed since."""
     changed = data_changes(folder, recipe.data)
     if changed is not None:
         raise UserError(
@@ -60,7 +60,7 @@ def require_unchanged(folder: Path, recipe: Recipe) -> None:
 
 
 def differences(before: Recipe, now: Recipe, filled: Collection[str]) -> list[str]:
-    """The settings that differ and matter, as "key was value, is value"; those filled in then need not be set now."""
+    """The relevant settings that differ, as "key was value, is value". Settings filled in then may be unset now."""
     old, new = dotted(before), dotted(now)
     free = INCONSEQUENTIAL | {key for key in filled if new.get(key) is None}
     changed = [key for key in new if key not in free and old[key] != new[key]]

@@ -1,4 +1,4 @@
-"""Our options as Hugging Face's training arguments."""
+"""Converts the training options to Hugging Face `TrainingArguments`."""
 
 import os
 import warnings
@@ -23,7 +23,7 @@ def distributed_processes() -> int:
 
 
 def check_training(options: TrainingOptions) -> None:
-    """Refuses what makes no sense, before anything is read or written."""
+    """Raise an error for invalid options, before anything is read or written."""
     try:
         check_ranges(options)
     except ValueError as error:
@@ -66,9 +66,9 @@ def training_arguments(
     wrapped: list[str],
     validates: bool = True,
 ) -> TrainingArguments:
-    """`metric` selects the model, if it `validates`; `wrapped` are the modules that FSDP shards one by one.
+    """`metric` selects the model, if `validates`; `wrapped` are the modules that FSDP shards individually.
 
-    Without a setting of its own in the DeepSpeed file, accelerate would clip at 1.0: training.clip decides instead.
+    If the DeepSpeed file does not set gradient clipping, training.clip is used instead of accelerate's default of 1.0.
     """
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""In how many parts to work through a batch to stay within a memory budget: measured, in a process of its own."""
+"""Finds the number of parts per batch that fits a memory budget, measured in a separate process."""
 
 import json
 import os
@@ -29,7 +29,7 @@ MASKED = 0.15
 
 
 def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int:
-    """Parts of the largest batch such that a step adds at most `budget` to the memory of the model."""
+    """The number of parts of the largest batch so that a step adds at most `budget` to the model's memory."""
     allowed = parse_bytes(budget)
     rows, length = batches.largest()
     rows = -(-rows // batches.processes)
@@ -41,8 +41,8 @@ def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int
             return parts
         if share == 1:
             raise UserError(
-                f"training.memory={budget} is too little: one row of {length:,} tokens takes {found / 1e6:,.1f} MB;"
-                " give more, shorten data.max_length, or use model.attention=linear"
+                f"training.memory={budget} is too small: one row of {length:,} tokens needs {found / 1e6:,.1f} MB;"
+                " increase it, reduce data.max_length, or use model.attention=linear"
             )
         parts = min(rows, max(parts + 1, int(parts * found / max(allowed, 1))))
 
@@ -62,7 +62,7 @@ def measured(config: PreTrainedConfig, rows: int, length: int) -> int:
         )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UserError(f"training.memory: {rows} rows of {length:,} tokens could not be tried: {last}")
+        raise UserError(f"training.memory: {rows} rows of {length:,} tokens could not be measured: {last}")
     return int(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -76,7 +76,7 @@ def auto_class(config: PreTrainedConfig) -> Any:
 
 
 def targets(config: PreTrainedConfig, ids: Tensor) -> dict[str, Any]:
-    """What a training step passes to the model besides tokens."""
+    """The inputs of a training step besides the tokens."""
     if has_head(config, "ForMaskedLM"):
         return {
             "labels": ids.masked_fill(torch.rand(ids.shape, device=ids.device) > MASKED, -100),
@@ -92,7 +92,7 @@ def has_head(config: PreTrainedConfig, head: str) -> bool:
 
 
 def main(folder: str, rows: int, length: int) -> None:
-    """Prints how many bytes a training step of that shape adds to the model."""
+    """Print the number of bytes that a training step of this shape needs in addition to the model."""
     device = str(default_device())
     config = AutoConfig.from_pretrained(Path(folder))
     model = auto_class(config).from_config(config).to(device).train()

@@ -1,4 +1,4 @@
-"""Optimizers and learning-rate schedules. A new one is a function and an entry in `OPTIMIZERS` or `SCHEDULES`."""
+"""Optimizers and learning rate schedules. To add one, write a function and register it here."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from .parameter_groups import parameter_groups
 def paper_learning_rate(step: int, lr_max: float, hidden_size: int, warmup: float) -> float:
     """lr_max / sqrt(d) * min(step^-0.5, warmup^-1.5 * step), steps counted from 1.
 
-    Differs from the paper: `min`, where it prints `max` (which would never decay); its code has `min` too.
+    Differs from the paper, which prints `max`, but would then never decay; the authors' code uses `min` too.
     """
     if step <= 0:
         return 0.0
@@ -23,11 +23,11 @@ def paper_learning_rate(step: int, lr_max: float, hidden_size: int, warmup: floa
 
 
 def warmup_steps(options: TrainingOptions, total: int) -> float:
-    """Steps of warm-up; below 1, `warmup` is a share of all steps."""
+    """The number of warmup steps; below 1, `warmup` is a fraction of all steps."""
     return options.warmup if options.warmup >= 1 else max(1.0, round(options.warmup * total))
 
 
-# After the warm-up: from the share of steps that are left to the share of the peak rate.
+# After warmup: maps the fraction of remaining steps to the fraction of the peak learning rate.
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "linear": lambda left: left,
     "cosine": lambda left: 0.5 - 0.5 * math.cos(math.pi * left),
@@ -37,7 +37,7 @@ PAPER = "paper"
 
 
 def learning_rate(step: int, total: int, hidden_size: int, options: TrainingOptions) -> float:
-    """The rate at a step, counted from 1, of `total`."""
+    """The learning rate at a step, counted from 1, of `total`."""
     warmup = warmup_steps(options, total)
     if options.schedule == PAPER:
         return paper_learning_rate(step, options.lr_max, hidden_size, warmup)
@@ -59,7 +59,7 @@ OPTIMIZERS: dict[str, Callable[[list[dict], TrainingOptions], torch.optim.Optimi
 
 
 def build_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.Optimizer:
-    """The optimizer at rates of 1 or a share of it, which `build_schedule` scales."""
+    """The optimizer, with relative learning rates that `build_schedule` scales."""
     rates = {"encoder": options.encoder_rate, "embedding": options.embedding_rate}
     rates = {kind: rate for kind, rate in rates.items() if rate is not None}
     groups = parameter_groups(model.named_parameters(), options.weight_decay or 0.0, rates)

@@ -1,4 +1,4 @@
-"""Parameters by what they are, each kind with a learning rate of its own."""
+"""Groups parameters by kind, each with its own learning rate."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ KINDS = ("head", "pooling", "embedding", "encoder")
 
 
 def parameter_kind(name: str) -> str:
-    """What a parameter is, by its name: of the head, a pooling weight, a token vector, or of the encoder."""
+    """The kind of a parameter, by its name: head, pooling, embedding or encoder."""
     parts = name.split(".")
     if "token_weight" in parts:
         return "pooling"
@@ -21,9 +21,9 @@ def parameter_kind(name: str) -> str:
 def parameter_groups(
     named: Iterable[tuple[str, nn.Parameter]], weight_decay: float, rates: Mapping[str, float] | None = None
 ) -> list[dict[str, Any]]:
-    """Optimizer groups whose `lr` is the factor of each kind (1 unless `rates` says otherwise).
+    """Optimizer groups whose `lr` is the factor of their kind in `rates`, 1 by default.
 
-    Only matrices decay. Without rates there are two groups, in the order of the parameters.
+    Weight decay applies to matrices only. Without rates there are two groups, in the order of the parameters.
     """
     rates = rates or {}
     groups: dict[tuple[float, bool], list[nn.Parameter]] = {}

@@ -1,4 +1,4 @@
-"""What a training would take: rows, tokens and steps of its data, and the time and memory of a few steps here."""
+"""Estimates the steps, time and memory of a training run by measuring a few steps."""
 
 import math
 import time
@@ -32,12 +32,12 @@ class Plan:
     """An estimate.
 
     Args:
-        tokens: Tokens of an epoch, without padding.
-        padded: Tokens of an epoch, with padding, which also takes time.
-        measured: Steps that were timed.
-        rate: Tokens per second in training, padding counted.
+        tokens: Tokens per epoch, without padding.
+        padded: Tokens per epoch, with padding.
+        measured: Number of timed steps.
+        rate: Tokens per second in training, with padding.
         seconds: Estimated time of all steps and validations.
-        memory: Bytes by which the largest batch raised memory.
+        memory: Peak memory of the largest batch, in bytes.
     """
 
     rows: dict[str, int]
@@ -65,7 +65,7 @@ class Plan:
 
 
 def plan(recipe: Recipe) -> Plan:
-    """Loads the data, builds the model, and trains for some seconds; nothing is written."""
+    """Load the data, build the model, and train for some seconds; nothing is written."""
     kind = resolve(recipe)
     check_training(recipe.training)
     data = load_data(recipe.data)
@@ -103,7 +103,7 @@ def plan(recipe: Recipe) -> Plan:
 
 
 def _measure(recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel, batches: Batches) -> tuple[int, float]:
-    """Steps that were timed, and tokens per second; the largest batch comes first, and is not timed."""
+    """The number of timed steps, and tokens per second. The largest batch comes first and is not timed."""
     device = next(model.parameters()).device
     session = Session(model, data.tokenizer, recipe, device, recipe.training.eval_tokens)
     rows, collate, loss_of = RowStore(data.train), kind.collator(session), kind.loss(recipe, data)

@@ -1,4 +1,4 @@
-"""The precision of training, and why."""
+"""Chooses the precision of training."""
 
 from typing import Literal
 
@@ -10,14 +10,14 @@ from ..core.private import cpu_multiplies_bfloat16
 Precision = Literal["auto", "fp32", "bf16"]
 
 
-def choose_precision(asked: Precision) -> tuple[Literal["fp32", "bf16"], str]:
-    """What `asked` means on this machine, and why."""
-    if asked != "auto":
-        return asked, "as asked for"
+def choose_precision(requested: Precision) -> tuple[Literal["fp32", "bf16"], str]:
+    """The precision to use on this machine, and the reason."""
+    if requested != "auto":
+        return requested, "as requested"
     if default_device().type == "cuda":
         if torch.cuda.is_bf16_supported(including_emulation=False):
-            return "bf16", "this GPU multiplies in bfloat16"
-        return "fp32", "this GPU has no instructions for bfloat16"
+            return "bf16", "this GPU supports bfloat16"
+        return "fp32", "this GPU does not support bfloat16"
     if cpu_multiplies_bfloat16():
-        return "bf16", "this CPU multiplies in bfloat16"
-    return "fp32", "this CPU has no instructions for bfloat16"
+        return "bf16", "this CPU supports bfloat16"
+    return "fp32", "this CPU does not support bfloat16"

@@ -1,4 +1,4 @@
-"""The processes of one training, as torchrun starts them: joining, leaving, and deciding together."""
+"""The distributed processes of a run, as started by torchrun."""
 
 import atexit
 from collections.abc import Callable
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 def join_processes() -> PartialState:
-    """Joins the process group, if there is one, and leaves it when the interpreter ends, for whatever reason.
+    """Join the process group, if there is one, and leave it when the interpreter exits.
 
-    The group's threads must not outlive the interpreter: C++ aborts the process if they do.
+    If the group's threads outlive the interpreter, the process is aborted.
     """
     atexit.unregister(leave_processes)
     device = default_device()
@@ -34,7 +34,7 @@ def leave_processes() -> None:
 
 
 def decided_by_main(state: PartialState, decide: Callable[[], T]) -> T:
-    """What the main process decides, in every process; a `UserError` is raised in all of them."""
+    """Call `decide` in the main process and return its result in all; a `UserError` is raised in all of them."""
     answer: list[Any] = [None, None]
     if state.is_main_process:
         try:

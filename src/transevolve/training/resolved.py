@@ -1,4 +1,4 @@
-"""The recipe with every value that was used, where nothing was set."""
+"""Fills unset values of the recipe with those that were used."""
 
 from dataclasses import fields
 from typing import Any
@@ -14,7 +14,7 @@ from ..models.settings import ModelSettings
 
 
 def fill_in(recipe: Recipe, data: TextData, model: PreTrainedModel, batches: Batches) -> list[str]:
-    """Sets what was None to the value that the task, the model and the batches have; returns the keys it set."""
+    """Set values that are None to those of the task, the model and the batches; returns the keys that were set."""
     uses, found = TASKS[task_of(recipe.data)].uses, {**data.report.columns, **data.report.settings}
     used = {f"data.{name}": value for name, value in found.items() if name in uses}
     used |= {f"model.{name}": value for name, value in _model_settings(recipe, model).items()}

@@ -1,4 +1,4 @@
-"""Where a stopped training resumes, whether it had finished, and which checkpoint is its best."""
+"""Finds the checkpoint to resume from, and the best checkpoint."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,12 @@ from .callbacks.validation import validated, validation_due
 
 @dataclass(frozen=True)
 class Resumption:
-    """What earlier attempts left.
+    """How to continue an earlier run.
 
     Args:
-        checkpoint: Where training resumes; None is from the beginning.
-        finished: The best step, if training had ended.
-        selected: The best step and its metric, if the checkpoint of an earlier one is lost.
+        checkpoint: The checkpoint to resume from; None starts from the beginning.
+        finished: The best step, if training was finished.
+        selected: The new best step and its metric, if the previous best checkpoint is lost.
     """
 
     checkpoint: Path | None = None
@@ -33,7 +33,7 @@ class Resumption:
 def find_resumption(
     folder: Path, options: TrainingOptions, metric: str, greater_is_better: bool, validates: bool = True
 ) -> Resumption:
-    """Tidies a folder of checkpoints and finds the newest that can be resumed."""
+    """Clean up a folder of checkpoints and find the newest intact one."""
     recover(folder)
     for _, path in reversed(checkpoints(folder)):
         try:
@@ -57,7 +57,7 @@ def find_resumption(
 
 
 def _finished(state: TrainerState, options: TrainingOptions) -> bool:
-    """Whether all steps were done, or patience had run out."""
+    """Whether all steps were done, or early stopping ended training."""
     kept: Any = state.stateful_callbacks or {}
     waited = (
         kept.get(EarlyStoppingCallback.__name__, {}).get("attributes", {}).get("early_stopping_patience_counter", 0)
@@ -68,7 +68,7 @@ def _finished(state: TrainerState, options: TrainingOptions) -> bool:
 def _select_again(
     folder: Path, state: TrainerState, metric: str, greater_is_better: bool
 ) -> tuple[int | None, float | None] | None:
-    """The best of the intact checkpoints, if that of the best step is not one of them."""
+    """The best of the intact checkpoints, if the best one is damaged or missing."""
     best = state.best_global_step
     if best is None or best == state.global_step or is_complete(folder / f"checkpoint-{best}"):
         return None

@@ -1,4 +1,4 @@
-"""What one training does once its data is read: fits, selects, reloads, scores, and writes its report."""
+"""One run after its data are loaded: trains, selects a model, reloads it, scores it and writes the results."""
 
 import json
 import math
@@ -47,12 +47,12 @@ LARGEST_DEFAULT_BATCH = 4096
 
 
 class Interrupted(Exception):
-    """The run was asked to stop, and saved."""
+    """The run was stopped by a signal, after saving a checkpoint."""
 
 
 @dataclass
 class Run:
-    """What one training has at hand."""
+    """The recipe, data and state of one run."""
 
     recipe: Recipe
     folder: Path
@@ -129,7 +129,7 @@ class Run:
         return result
 
     def published(self, checkpoint: Path, scored_on: tuple[Split, ...]) -> PreTrainedModel:
-        """The model of a checkpoint, copied to the top of the run and read back from there."""
+        """Copy the model of a checkpoint to the run folder and load it from there."""
         if self.state.is_main_process:
             publish_model(checkpoint, self.folder)
             parts = {name: self.data.split(name) for name in scored_on}
@@ -143,14 +143,14 @@ class Run:
     def self_train(
         self, model: PreTrainedModel, validation: dict[str, float]
     ) -> tuple[PreTrainedModel, dict[str, float], TextData, dict[str, Any]]:
-        """Trains again with texts that the model has labelled; returns the better model, its score and its data."""
+        """Train again with texts labelled by the model; returns the better model, its scores, its data and facts."""
         alone = replace(self.session(model), process=0, processes=1)
         guessed = decided_by_main(self.state, lambda: guessed_texts(self.kind, alone, self.recipe, self.data))
         if not guessed[0]:
-            say("self-training: there is no unlabelled text that the model is sure of")
+            say("self-training: the model is not confident about any unlabelled text")
             return model, validation, self.data, {"texts": 0, "used": False, "seconds": 0.0}
         if self.state.is_main_process:
-            say(f"self-training: training again with {len(guessed[0]):,} texts that the model has labelled")
+            say(f"self-training: training again with {len(guessed[0]):,} texts labelled by the model")
         data = with_guesses(self.data, *guessed)
         again = Run(self.recipe, self.folder / SELF_TRAINING, data, self.state, self.stop, self.kind)
         again.folder.mkdir(exist_ok=True)
@@ -168,9 +168,9 @@ class Run:
         return self.published(checkpoint, () if self.training.refit else ("test",)), scores, data, facts
 
     def refit(self, data: TextData) -> tuple[PreTrainedModel, float]:
-        """Trains again on all rows, as long as before; returns the model and the seconds that took."""
+        """Train again on all rows, with as many epochs; returns the model and the seconds it took."""
         if self.state.is_main_process:
-            say("training again on all rows, those of validation too (training.refit)")
+            say("training again on all rows, including validation (training.refit)")
         options = replace(self.training, patience=0, eval_steps=0)
         recipe = replace(self.recipe, training=options)
         again = Run(recipe, self.folder / REFIT, joined(data), self.state, self.stop, self.kind, validates=False)
@@ -181,7 +181,7 @@ class Run:
         return self.published(again.folder / CHECKPOINTS / f"checkpoint-{step}", ("test",)), seconds
 
     def yardstick(self, validation: dict[str, float], test: dict[str, float] | None) -> dict[str, Any] | None:
-        """What a simple method makes of the same rows, shown and recorded by the main process."""
+        """Scores of a simple method on the same rows, in the main process."""
         if not self.training.yardstick or not self.state.is_main_process:
             return None
         try:
@@ -195,7 +195,7 @@ class Run:
         return found.as_dict()
 
     def fit(self, metrics: MetricsFile) -> int:
-        """Trains to the end; returns the step that validated best, or the last one if nothing is validated."""
+        """Train to the end; returns the step with the best validation score, or the last step without validation."""
         set_seed(self.training.seed)
         model = self.kind.build(self.recipe, self.data)
         batches = self.batches(model)
@@ -251,7 +251,7 @@ class Run:
         return trainer.state.best_global_step
 
     def callbacks(self, metrics: MetricsFile, resumed: Resumption) -> list[Any]:
-        """In the order in which they are called: what decides comes before what records."""
+        """The callbacks in calling order: those that change the control flow come before those that record."""
         found: list[Any] = [self.stop, ValidateThenSave()]
         if resumed.selected is not None:
             found.append(SelectAgain(*resumed.selected))
@@ -290,20 +290,20 @@ class Run:
         return batches
 
     def check_reloaded(self, validation: dict[str, float], best_step: int, metrics: MetricsFile) -> None:
-        """A model read back from disk must score as it did when it was selected."""
+        """Raise an error if the reloaded model does not score as it did during training."""
         recorded = [row for row in metrics.rows() if row["step"] == best_step and f"eval_{self.metric}" in row]
         if not recorded:
             return
         before, now = recorded[-1][f"eval_{self.metric}"], validation[self.metric]
         if not abs(before - now) <= (1e-6 if self.training.precision == "fp32" else 5e-3):
             raise UserError(
-                f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} read back from"
-                f" {self.folder}: what was saved is not what was trained"
+                f"the model of step {best_step} scored {before:.6f} in training, but {now:.6f} when reloaded from"
+                f" {self.folder}: the saved model differs from the trained one"
             )
 
 
 def joined(data: TextData) -> TextData:
-    """The data with the rows of validation among those of train."""
+    """Add the validation rows to the training rows."""
     from datasets import concatenate_datasets
 
     originals = {**data.originals}
@@ -317,10 +317,10 @@ def joined(data: TextData) -> TextData:
 def require_finite(scores: dict[str, float], what: str) -> None:
     for name, value in scores.items():
         if not math.isfinite(value):
-            raise UserError(f"{what} has a {name} of {value}: it is of no use; lower the learning rate and train again")
+            raise UserError(f"{what} has a {name} of {value}: it is unusable; lower the learning rate and train again")
 
 
 def default_tokens(lengths: Sequence[int] | np.ndarray) -> int:
-    """A batch small enough that an epoch has a hundred steps, but of at least eight rows."""
+    """The default batch size in tokens: a hundred steps per epoch, and at least eight rows."""
     found = np.asarray(lengths, dtype=np.int64)
     return min(LARGEST_DEFAULT_BATCH, max(int(found.sum()) // 100, 8 * int(found.max())))

@@ -1,4 +1,4 @@
-"""Self-training: texts without labels, labelled by a model that is sure of them, join the rows it learns from."""
+"""Self-training: adds unlabelled texts that the model labels with high confidence to the training rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,10 +31,10 @@ def check_self_training(recipe: Recipe, kind: Kind) -> None:
 
 
 def guessed_texts(kind: Kind, session: Session, recipe: Recipe, data: TextData) -> tuple[list[str], list[int]]:
-    """Texts of `data.unlabelled` that the model gives a class with a probability of 0.9 or more, and their classes.
+    """Texts of `data.unlabelled` with a predicted probability of at least 0.9, and their predicted classes.
 
-    At most five for each labelled row of a class, so that classes keep their proportions; texts that a split of the
-    data has too are left out.
+    There are at most five per labelled row of a class, so that classes keep their proportions. Texts that also occur in
+    a split of the data are skipped.
     """
     assert data.train is not None
     room = MOST * np.bincount(column_array(data.train, "labels"), minlength=len(data.labels))
@@ -53,7 +53,7 @@ def guessed_texts(kind: Kind, session: Session, recipe: Recipe, data: TextData) 
 
 
 def with_guesses(data: TextData, texts: Sequence[str], classes: Sequence[int]) -> TextData:
-    """The data with more training rows."""
+    """Add texts to the training rows."""
     from datasets import concatenate_datasets
 
     assert data.train is not None

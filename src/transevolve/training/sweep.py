@@ -1,4 +1,4 @@
-"""One recipe over variants, systems, settings and seeds: every case a run of its own, one table at the end."""
+"""Trains one recipe over variants, systems, settings and seeds: one run per case, and one table."""
 
 import itertools
 import json
@@ -33,7 +33,7 @@ MOST_CURVES = 8
 
 @dataclass
 class Sweep:
-    """A sweep file: `rows` (settings that go together) times `grid` (values per key) times `seeds` (or the row's)."""
+    """A sweep file: the product of `rows` (combined settings), `grid` (values per key) and `seeds` (or a row's)."""
 
     recipe: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Sweep:
 
 @dataclass
 class Outcome:
-    """One case: its results by seed, or why it has none."""
+    """One case: its results by seed, or its error."""
 
     settings: dict[str, Any]
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -78,7 +78,7 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def typed(settings: dict[str, Any], source: str = "") -> dict[str, Any]:
-    """Settings by dotted key, read as a recipe reads them; and the `seeds` of a row."""
+    """Settings by dotted key, with the types of a recipe, and the `seeds` of a row."""
     recipe = Recipe()
     fill(recipe, {key: value for key, value in settings.items() if key != SEEDS}, source)
     values = dotted(recipe)
@@ -91,7 +91,7 @@ def typed(settings: dict[str, Any], source: str = "") -> dict[str, Any]:
 
 
 def run_sweep(sweep: Sweep, folder: Path) -> list[Outcome]:
-    """Trains what is not trained yet, one after another; a case that fails does not stop the rest."""
+    """Train all cases that are not finished, one after another; a failed case does not stop the others."""
     outcomes: list[Outcome] = []
     cases = [(settings, _recipes(sweep, folder, settings, seeds)) for settings, seeds in sweep.cases()]
     started, done, count = time.monotonic(), 0, sum(len(recipes) for _, recipes in cases)
@@ -113,7 +113,7 @@ def run_sweep(sweep: Sweep, folder: Path) -> list[Outcome]:
 
 
 def _recipes(sweep: Sweep, folder: Path, settings: dict[str, Any], seeds: list[int]) -> dict[Path, Recipe]:
-    """The recipe of each seed, by the file it is written to."""
+    """The recipe of each seed, by its file."""
     found = {}
     for seed in seeds:
         name = f"{slug(settings)}-seed{seed}"
@@ -124,7 +124,7 @@ def _recipes(sweep: Sweep, folder: Path, settings: dict[str, Any], seeds: list[i
 
 
 def train_case(recipe: Path) -> str | None:
-    """A training in a process of its own; returns what went wrong, if something did."""
+    """Train in a separate process; returns the error message, if any."""
     command = [sys.executable, "-m", "transevolve.training.case", str(recipe)]
     last = ""
     with subprocess.Popen(
@@ -136,29 +136,29 @@ def train_case(recipe: Path) -> str | None:
         start_new_session=True,
     ) as running:
         assert running.stderr is not None
-        with forwarding(running) as asked:
+        with forwarding(running) as received:
             for line in running.stderr:
                 say(f"    {line.rstrip()}")
                 last = line.strip() or last
             running.wait()
-    if asked or running.returncode == INTERRUPTED:
+    if received or running.returncode == INTERRUPTED:
         raise KeyboardInterrupt
     return (last.removeprefix("transevolve: error: ") or "no message") if running.returncode else None
 
 
 @contextmanager
 def forwarding(running: subprocess.Popen) -> Iterator[list[int]]:
-    """Passes signals on, so that the training saves and ends before the sweep does; yields those that came."""
-    asked: list[int] = []
+    """Forward signals, so that training saves and stops before the sweep does; yields the received signals."""
+    received: list[int] = []
 
-    def ask(number: int, frame: Any) -> None:
-        asked.append(number)
+    def forward(number: int, frame: Any) -> None:
+        received.append(number)
         running.send_signal(number)
 
     signals = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
-    before = {number: signal.signal(number, ask) for number in signals}
+    before = {number: signal.signal(number, forward) for number in signals}
     try:
-        yield asked
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -191,7 +191,7 @@ def table(outcomes: list[Outcome]) -> tuple[list[str], list[list[str]]]:
 
 
 def _yardstick(outcomes: list[Outcome]) -> list[list[str]]:
-    """A row for each simple method that a training was compared with."""
+    """A row per simple method that runs were compared with."""
     found = next((r["yardstick"] for o in outcomes for r in o.results if r.get("yardstick")), {})
     rows = []
     for name in ("logistic_regression", "naive_bayes"):
@@ -210,7 +210,7 @@ def _mean(values: list[float], digits: int = 4) -> str:
 
 
 def write_tables(sweep: Sweep, folder: Path, outcomes: list[Outcome]) -> None:
-    """sweep.json and sweep.md, whole after every case."""
+    """Write sweep.json and sweep.md, after every case."""
     from ..core.tables import markdown
 
     machines = [result["machine"] for outcome in outcomes for result in outcome.results]
@@ -235,7 +235,7 @@ def most_frequent(outcomes: list[Outcome]) -> float | None:
 
 
 def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> None:
-    """Validation against the first key of the grid; without one against the epoch, or for many cases side by side."""
+    """Plot validation over the first key of the grid; without a grid over epochs, or many cases side by side."""
     done = [outcome for outcome in outcomes if outcome.results]
     if not done:
         return
@@ -248,7 +248,7 @@ def plot(sweep: Sweep, outcomes: list[Outcome], path: Path) -> None:
         for height, outcome in enumerate(done):
             scores = [result["validation"][metric] for result in outcome.results]
             axis.plot(scores, [height] * len(scores), "o", alpha=0.7)
-        axis.set(xlabel=f"validation {metric}, a dot a seed", yticks=range(len(done)))
+        axis.set(xlabel=f"validation {metric}, one dot per seed", yticks=range(len(done)))
         axis.set_yticklabels([plain(title(outcome.settings), 40) for outcome in done])
     else:
         key, lines = _over_grid(sweep, done, metric) if sweep.grid else ("epoch", _over_epochs(done, metric))
@@ -276,5 +276,5 @@ def _over_grid(sweep: Sweep, done: list[Outcome], metric: str) -> tuple[str, dic
 
 
 def _over_epochs(done: list[Outcome], metric: str) -> dict[str, list[tuple[Any, float]]]:
-    """A line a case: its first seed."""
+    """One line per case, for its first seed."""
     return {title(o.settings): [(row["epoch"], row[metric]) for row in o.results[0]["epochs"]] for o in done}

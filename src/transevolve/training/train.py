@@ -1,4 +1,4 @@
-"""One training from its recipe to a scored model on disk; the same call after a stop resumes where it left off."""
+"""Trains a model from a recipe; the same call resumes an interrupted run."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,7 +28,7 @@ from .self_training import check_self_training
 
 
 def train(recipe: Recipe, command: str) -> Result:
-    """Trains, selects on validation, reloads the model from disk, scores it, and writes the report."""
+    """Train, select on validation, reload the model from disk, score it, and write the results."""
     recipe.data.task = detected_task(recipe.data)
     kind = resolve(recipe)
     tokenizer = settle_start(recipe)
@@ -36,8 +36,8 @@ def train(recipe: Recipe, command: str) -> Result:
     check_training(recipe.training)
     check_packages(recipe.training)
     check_self_training(recipe, kind)
-    asked = recipe.training.precision
-    recipe.training.precision, reason = choose_precision(asked)
+    requested = recipe.training.precision
+    recipe.training.precision, reason = choose_precision(requested)
     if recipe.training.threads:
         torch.set_num_threads(recipe.training.threads)
     folder = Path(recipe.output or default_output(recipe))
@@ -48,7 +48,7 @@ def train(recipe: Recipe, command: str) -> Result:
         finished = read_result(folder)
         if finished is not None:
             if state.is_main_process:
-                say(f"{folder} is finished already; these are its results")
+                say(f"{folder} is already finished; these are its results")
             return finished
         data = load_data(recipe.data, tokenizer=tokenizer)
         kind.check(recipe, data)
@@ -57,7 +57,7 @@ def train(recipe: Recipe, command: str) -> Result:
             prepared = [] if data.folder is None else [f"prepared data: {data.folder}"]
             notes = [*kind.notes(recipe, data), *baseline_lines(kind.baseline(data))]
             say("\n".join([*data.report.lines(), *prepared, *notes]))
-            if asked == "auto":
+            if requested == "auto":
                 say(f"training in {recipe.training.precision}: {reason}")
             ignored = [key for key in unused(recipe.model) if key not in decided]
             if ignored:
@@ -66,13 +66,13 @@ def train(recipe: Recipe, command: str) -> Result:
 
 
 def _take(folder: Path, recipe: Recipe, held: ExitStack) -> None:
-    """Locks the folder and makes sure that it may be trained in."""
+    """Lock the folder and check that it can be used."""
     ours = held.enter_context(locked(folder))
     require_own_folder(folder, recipe, ours)
 
 
 def baseline_lines(baseline: dict[str, dict[str, float]]) -> list[str]:
-    """The scores of the best answer that ignores the texts, before training."""
+    """The scores of the best constant prediction, as text."""
     return [
         f"the best answer that ignores the texts scores on {split}: {numbers(found)}"
         for split, found in baseline.items()
@@ -86,7 +86,7 @@ def default_output(recipe: Recipe) -> str:
 
 
 def read_result(folder: Path) -> Result | None:
-    """The result of a finished run; None if it is not finished, or if its model or its results are damaged."""
+    """The result of a finished run; None if it is not finished, or if its files are damaged."""
     try:
         check_manifest(folder)
         return read_results(folder / RESULTS)

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer with our batches, optimizer and schedule, and checkpoints that are complete or absent."""
+"""Hugging Face's Trainer with our batches, optimizer and schedule, and atomic checkpoints."""
 
 import json
 import math
@@ -28,10 +28,10 @@ ADVICE = (
 
 
 class EvolveTrainer(Trainer):
-    """What differs from the Trainer: batches, optimizer, schedule, scoring, and how checkpoints are written.
+    """A Trainer with its own batches, optimizer, schedule, scoring and checkpoints.
 
     `score(model)` returns the validation metrics; every process calls it. `loss` is None for models that compute their
-    own. `stepped` is whether training has begun, so that a checkpoint has been read.
+    own. `stepped` is whether training has started, that is, whether the checkpoint was loaded.
     """
 
     model: PreTrainedModel
@@ -111,14 +111,14 @@ class EvolveTrainer(Trainer):
         return metrics
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
-        """A model that validates best so far is saved at once."""
+        """Save a model immediately if it is the best so far."""
         improved = super()._determine_best_metric(metrics, trial)
         if improved:
             self.control.should_save = True
         return improved
 
     def _require_finite_weights(self) -> None:
-        """Checked wherever a model may be selected or saved, by all processes together."""
+        """Checked by all processes before a model is selected or saved."""
         local = [p.to_local() if isinstance(p, DTensor) else p for p in self.model.parameters()]
         finite = torch.tensor(float(all(bool(p.isfinite().all()) for p in local)), device=self.args.device)
         if self.args.world_size > 1:
@@ -148,7 +148,7 @@ class EvolveTrainer(Trainer):
         self.accelerator.wait_for_everyone()
 
     def _unlogged_file(self) -> str:
-        """Where a process keeps the loss that its next row of metrics starts with."""
+        """The file with the loss that a process has not logged yet."""
         return f"unlogged-{self.args.process_index}.json"
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
@@ -160,11 +160,11 @@ class EvolveTrainer(Trainer):
             self._globalstep_last_logged = unlogged["logged"]
 
     def _get_output_dir(self, trial: Any) -> str:
-        """Where a checkpoint is written before it gets its name."""
+        """The folder that a checkpoint is written to before it is renamed."""
         return os.path.join(str(self.args.output_dir), PARTIAL)
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        """Weights, configuration and tokenizer; not the pickled arguments that the Trainer would add."""
+        """Save weights, configuration and tokenizer, without the pickled arguments that the Trainer would add."""
         folder = str(output_dir or self.args.output_dir)
         os.makedirs(folder, exist_ok=True)
         model = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)

@@ -1,1 +1,1 @@
-"""What happens around the steps, one concern per file."""
+"""Trainer callbacks."""

@@ -1,4 +1,4 @@
-"""The record of a training: `recipe.yaml` and `data.json`, which claim the folder, and `metrics.jsonl`."""
+"""Writes `recipe.yaml` and `data.json`, which mark the folder as used, and `metrics.jsonl`."""
 
 import time
 from pathlib import Path
@@ -13,7 +13,7 @@ LOGGED = ("loss", "learning_rate", "grad_norm")
 
 
 class ClaimFolder(TrainerCallback):
-    """Writes files such as the recipe after the first step: what fails before it may be corrected and run again."""
+    """Writes files such as the recipe after the first step, so that a run that fails earlier can be corrected."""
 
     def __init__(self, files: dict[Path, str]):
         self.files = files
@@ -62,5 +62,5 @@ class RecordMetrics(TrainerCallback):
         self.metrics.append(row)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
-        """Validation is not training: its seconds do not count towards tokens per second."""
+        """Exclude validation time from tokens per second."""
         self.last_time = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Progress for whoever watches: a bar on a terminal and in notebooks, now and then a line elsewhere."""
+"""Shows progress: a bar in terminals and notebooks, otherwise occasional lines."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stopping on a signal: Ctrl-C, or a polite kill as torchrun and batch systems send it."""
+"""Stops training on SIGINT (Ctrl-C) or SIGTERM (torchrun, batch systems)."""
 
 import signal
 import threading
@@ -14,9 +14,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopOnSignal(TrainerCallback):
-    """While training, the first signal saves a checkpoint and stops after the step; a second one stops at once.
+    """While training, the first signal saves a checkpoint and stops after the step; a second one stops immediately.
 
-    As a context it covers what comes before and after training too, where a signal stops at once.
+    Use it as a context manager. Before and after training, a signal stops immediately.
     """
 
     def __init__(self):
@@ -43,7 +43,7 @@ class StopOnSignal(TrainerCallback):
             control.should_save = control.should_training_stop = True
 
     def on_epoch_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
-        """A validation that an undisturbed run would not make must not select the model."""
+        """Skip a validation that an uninterrupted run would not make, so that it cannot select the model."""
         if self.asked and (state.epoch or 0.0) % 1 and state.global_step < state.max_steps:
             control.should_evaluate = control.should_save = False
 
@@ -51,10 +51,10 @@ class StopOnSignal(TrainerCallback):
         if self.asked or not self.training:
             raise KeyboardInterrupt
         self.asked = True
-        say("stopping after this step; a second signal stops at once, without saving")
+        say("stopping after this step; a second signal stops immediately, without saving")
 
     def _anyone_asked(self, args: TrainingArguments, state: TrainerState) -> bool:
-        """All processes must stop at the same step: they agree where they log."""
+        """Synchronize at logging steps, so that all processes stop at the same step."""
         if args.world_size == 1:
             return self.asked
         if state.global_step % args.logging_steps:

@@ -7,7 +7,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 
 def tensorboard(folder: Path) -> TrainerCallback:
-    """Hugging Face's own callback; steps that a killed run wrote after its checkpoint are dropped."""
+    """Hugging Face's callback; steps that a killed run wrote after its last checkpoint are dropped."""
     from torch.utils.tensorboard import SummaryWriter
     from transformers.integrations.integration_utils import TensorBoardCallback
 
@@ -15,7 +15,7 @@ def tensorboard(folder: Path) -> TrainerCallback:
         def on_train_begin(
             self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
         ) -> None:
-            """Nothing: a run that fails before its first step must leave no files."""
+            """Do nothing, so that a run that fails before its first step leaves no files."""
 
         def on_step_end(
             self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

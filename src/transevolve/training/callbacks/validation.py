@@ -1,4 +1,4 @@
-"""When to log, validate and save, so that a checkpoint never lacks the validation of its step."""
+"""Orders logging, validation and saving, so that every checkpoint includes the validation of its step."""
 
 from typing import Any
 
@@ -12,16 +12,16 @@ def validated(state: TrainerState) -> bool:
 
 
 def validation_due(state: TrainerState, every_epoch: bool) -> bool:
-    """Whether an undisturbed run validates the model of this step."""
+    """Whether an uninterrupted run validates the model of this step."""
     if not every_epoch:
         return state.global_step % state.eval_steps == 0 or state.global_step >= state.max_steps
     return (state.epoch or 0.0) % 1 == 0 or state.global_step >= state.max_steps
 
 
 class ValidateThenSave(TrainerCallback):
-    """Logs before every validation, and moves a checkpoint due at the end of an epoch behind its validation.
+    """Logs before every validation, and saves the checkpoint of an epoch after its validation.
 
-    Otherwise a run killed while it validates would resume after that validation, and never make it.
+    Otherwise a run killed during validation would skip that validation when it resumes.
     """
 
     def __init__(self):
@@ -42,7 +42,7 @@ class ValidateThenSave(TrainerCallback):
 
 
 class SelectAgain(TrainerCallback):
-    """Replaces the best model of a resumed training, whose checkpoint is lost, by the best of those that are left."""
+    """Replaces the best model of a resumed run by the best remaining one, if its checkpoint is lost."""
 
     def __init__(self, step: int | None, metric: float | None):
         self.step, self.metric = step, metric
