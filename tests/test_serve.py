@@ -266,6 +266,8 @@ def test_errors_before_the_server_starts(tmp_path, capsys):
             ([run, "--port", port], "cannot listen on 127.0.0.1"),
             ([run, "--port", "70000"], "--port must be"),
             ([run, "--token_file", str(tmp_path / "token")], "the token must be"),
+            ([run, "--token_file", str(RUNS / "classifier" / "curves.png")], "the token must be"),
+            ([run, "--token_file", "/dev/zero"], "the token must be"),
             ([run, "--queue", "1"], "has no room"),
         ):
             assert main(["serve", *words]) == 2
