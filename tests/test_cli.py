@@ -130,6 +130,8 @@ def test_names_are_whole_at_80_columns(name):
         (["predict"], "RUN"),
         (["predict", "run", "--jsn"], "unknown option '--jsn'; did you mean '--json'?"),
         (["predict", "run", "--batch_toknes=3"], "did you mean '--batch_tokens'?"),
+        (["average", "run", "--last", "0"], "--last must be at least 1, not 0"),
+        (["quantize", "run", "--threads", str(2**63)], "--threads must be 1 to 4,096"),
         (["train", "--training", "3"], "--training: set one of its settings"),
         (["train", "--training.epochs"], "--training.epochs"),
         (["train", "--training.epochs", ".inf"], "--training.epochs: '.inf' is not a number"),

@@ -123,6 +123,17 @@ def test_a_folder_of_another_model_is_refused(folders, tmp_path):
         load(folder)
 
 
+def test_a_planted_link_and_a_folder_without_a_name_are_refused(tmp_path, monkeypatch, capsys):
+    shutil.copytree(RUNS / "classifier", tmp_path / "run")
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "run" / "int8").symlink_to(tmp_path / "precious")
+    monkeypatch.chdir(tmp_path)
+    for more, reported in (([], "run/int8 is a link"), (["--output=."], "no name"), (["--output=.."], "no name")):
+        assert main(["quantize", "run", "--overwrite", *more]) == 2
+        assert reported in capsys.readouterr().err
+    assert not list((tmp_path / "precious").iterdir())
+
+
 def test_int8_is_for_the_cpu(folders):
     with pytest.raises(UserError, match="int8 runs on the CPU"):
         load(folders["classifier"], "meta")

@@ -90,3 +90,16 @@ def test_they_are_listed_and_cleared(files, capsys):
     assert "initial word vectors" in listed
     assert main(["cache", "--clear"]) == 0
     assert not kept(files)
+
+
+def test_only_what_the_program_made_is_cleared(tmp_path, capsys):
+    """A folder that is named by mistake, or holds other files too, keeps them."""
+    mine = ["notes.txt", "start-of-all.npz", "listops.npz", "frames/photo.png", "prepared/draft.txt", "listops/a.txt"]
+    made = ["start-0123abcd.npz", "listops-v1-50-100-1-2-3-seed0.npz", f"frames/{'a' * 16}.parquet"]
+    made += [f"prepared/{'b' * 24}/entry.json"]
+    for name in (*mine, *made):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "prepared" / ("c" * 24)).symlink_to(tmp_path / "listops")
+    assert main(["cache", f"--folder={tmp_path}", "--clear"]) == 0
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()) == sorted(mine)

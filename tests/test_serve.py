@@ -78,6 +78,7 @@ WRONG = {
     "a text": (b'{"texts": "a"}', 422, "texts: Input should be a valid list"),
     "nothing": (b'{"texts": []}', 422, "texts: "),
     "another key": (b'{"texts": ["a"], "beam": 4}', 422, "beam: "),
+    "a long key": (json.dumps({"texts": ["a"], "k" * 9999: 1}).encode(), 422, f"{'k' * 80}...: Extra inputs"),
     "half a character": (b'{"texts": ["\\ud800"]}', 422, "texts.0: "),
     "a long text": (json.dumps({"texts": ["a" * 1001]}).encode(), 422, "texts.0: String should have at most 1000"),
     "many texts": (json.dumps({"texts": ["a"] * 51}).encode(), 422, "texts: List should have at most 50"),
@@ -91,6 +92,13 @@ def test_wrong_requests_are_refused_in_one_line(client, body, status, reported):
     assert response.status_code in (status if isinstance(status, tuple) else (status,))
     assert reported in error_of(response)
     assert "\n" not in error_of(response)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a" * 1001], ids=["half a character", "a long text"])
+def test_a_text_to_explain_has_the_limits_of_any_text(client, text):
+    response = client.post("/explain", content=json.dumps({"text": text}), headers=JSON)
+    assert response.status_code == 422
+    assert error_of(response).startswith("text: ")
 
 
 def test_unknown_paths_and_methods(client):
@@ -199,6 +207,7 @@ def test_a_translator_behind_a_token(translator):
         found = client.post("/translate", json={"texts": ["one two", ""], "beam": 3, "n_best": 2}).json()
         expected = [p.as_dict() for p in translator.translate(["one two", ""], beam=3, n_best=2)]
         assert found["predictions"] == expected
+        assert "<code>length_penalty</code>" in client.get("/docs").text
         response = client.post("/translate", json={"texts": ["one"], "beam": 1, "n_best": 2})
         assert (response.status_code, response.json()["error"][:8]) == (422, "--n_best")
         assert client.post("/translate", json={"texts": ["one"], "beam": 10**9}).status_code == 422
@@ -280,6 +289,8 @@ def test_errors_before_the_server_starts(tmp_path, capsys):
             ([run, "--port", port], "cannot listen on 127.0.0.1"),
             ([run, "--port", "70000"], "--port must be"),
             ([run, "--token_file", str(tmp_path / "token")], "the token must be"),
+            ([run, "--token_file", str(RUNS / "classifier" / "curves.png")], "the token must be"),
+            ([run, "--token_file", "/dev/zero"], "the token must be"),
             ([run, "--queue", "1"], "has no room"),
         ):
             assert main(["serve", *words]) == 2

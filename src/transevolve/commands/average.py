@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..config.command_line import POSITIONAL
+from ..core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Options:
 
 def run(options: Options) -> int:
     folder = Path(options.run)
+    if options.last < 1:
+        raise UserError(f"--last must be at least 1, not {options.last}")
     if options.scores is not None:
         return _mean_of_scores(folder, options)
     from ..runs.averaging import average
@@ -40,7 +43,6 @@ def run(options: Options) -> int:
 def _mean_of_scores(folder: Path, options: Options) -> int:
     import statistics
 
-    from ..core.errors import UserError
     from ..core.tables import show
     from ..inference.run import score_checkpoints
 

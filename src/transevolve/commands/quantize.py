@@ -40,6 +40,8 @@ def run(options: Options) -> int:
     if options.data is not None and options.split is None:
         raise UserError("--data is the location of the data of --split: add --split")
     output = Path(options.output or Path(options.run) / "int8")
+    if not options.output and output.is_symlink():
+        raise UserError(f"{output} is a link, which is not followed: remove it, or choose another --output")
     with cpu_threads(options.threads or None):
         found = quantize_run(Path(options.run), output, options.overwrite, options.split, options.data)
     metrics = list(found[0].metrics or {})

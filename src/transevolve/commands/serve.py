@@ -5,7 +5,6 @@ import sys
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Literal
 
 from ..config.command_line import POSITIONAL
@@ -13,6 +12,7 @@ from ..core.errors import UserError
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 TOKEN = "TRANSEVOLVE_TOKEN"
+LONGEST_TOKEN = 4096
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def run(options: Options) -> int:
 def _token(options: Options) -> str | None:
     token = os.environ.get(TOKEN)
     if options.token_file is not None:
-        lines = Path(options.token_file).read_text(encoding="utf-8").splitlines()
-        token = lines[0].strip() if lines else ""
+        with open(options.token_file, encoding="utf-8", errors="replace") as file:
+            token = file.readline(LONGEST_TOKEN).strip()
     if token is not None and not (token and token.isascii() and token.isprintable()):
         raise UserError("the token must be one line of printable ASCII characters")
     return token

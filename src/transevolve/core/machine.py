@@ -12,7 +12,9 @@ import psutil
 import torch
 
 from .environment import allocator, openmp
+from .errors import UserError
 
+MOST_THREADS = 4096
 PACKAGES = ("torch", "transformers", "transevolve")
 CPU_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16")
 
@@ -116,6 +118,8 @@ def limit_allocations() -> Iterator[None]:
 @contextmanager
 def cpu_threads(count: int | None) -> Iterator[None]:
     """Runs the block with `count` threads, then restores the previous number."""
+    if count is not None and not 1 <= count <= MOST_THREADS:
+        raise UserError(f"--threads must be 1 to {MOST_THREADS:,}, not {count}")
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

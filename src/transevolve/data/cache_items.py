@@ -1,5 +1,9 @@
-"""Lists and removes the contents of the cache: prepared and generated data, and leftovers of killed processes."""
+"""Lists and removes the contents of the cache: prepared and generated data, and leftovers of killed processes.
 
+Only names that the program gives are listed or removed: the folder may also hold other files.
+"""
+
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,14 +14,20 @@ from filelock import FileLock, Timeout
 from ..core.files import TEMPORARY, remove, staging_path
 from ..core.messages import say
 from .entry import Unusable, read_entry
+from .frames import FRAMES
 from .prepared import FOLDER
 
 LOCK = ".lock"
+PREPARATION = "a preparation that is running or was killed"
 KEPT = {
-    "listops": "generated expressions",
-    "start": "initial word vectors and class weights of classifiers",
-    "unlabelled": "tokens of texts without labels",
+    r"listops-v[0-9-]+seed[0-9]+\.npz": "generated expressions",
+    r"docstrings-[0-9a-f]{12}\.parquet": "sentences of docstrings",
+    r"start-[0-9a-f]+\.npz": "initial word vectors and class weights of classifiers",
+    r"unlabelled-[0-9a-f]+\.arrow": "tokens of texts without labels",
+    TEMPORARY.pattern: PREPARATION,
 }
+FRAMED = {r"[0-9a-f]{16}(\.parquet)?": "a data frame", TEMPORARY.pattern: PREPARATION}
+ENTRIES = {r"[0-9a-f]{24}": "", TEMPORARY.pattern: PREPARATION}
 
 
 @dataclass(frozen=True)
@@ -36,13 +46,13 @@ class CacheItem:
 
 def cache_items(root: Path) -> list[CacheItem]:
     """Newest first; locks are not listed."""
-    paths = [path for folder in (root, root / FOLDER) if folder.is_dir() for path in folder.iterdir()]
-    paths = [path for path in paths if path.suffix != LOCK and path != root / FOLDER]
-    items = [
-        CacheItem(path, _what(path), folder_size(path), datetime.fromtimestamp(path.stat().st_mtime))
-        for path in paths
-        if path.exists()
-    ]
+    items = []
+    for folder, names in ((root, KEPT), (root / FRAMES, FRAMED), (root / FOLDER, ENTRIES)):
+        for path in folder.iterdir() if folder.is_dir() else ():
+            what = next((what for name, what in names.items() if re.fullmatch(name, path.name)), None)
+            if what is not None and path.exists():
+                written = datetime.fromtimestamp(path.stat().st_mtime)
+                items.append(CacheItem(path, what or _described(path), folder_size(path), written))
     return sorted(items, key=lambda item: item.written, reverse=True)
 
 
@@ -74,11 +84,7 @@ def format_size(size: int) -> str:
     return f"{size / 1e9:,.2f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
 
 
-def _what(path: Path) -> str:
-    if TEMPORARY.fullmatch(path.name):
-        return "a preparation that is running or was killed"
-    if path.parent.name != FOLDER:
-        return KEPT.get(path.name.partition("-")[0], "other data")
+def _described(path: Path) -> str:
     try:
         entry = read_entry(path)
     except Unusable as error:

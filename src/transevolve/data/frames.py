@@ -18,6 +18,8 @@ from .options import SPLITS
 if TYPE_CHECKING:
     import pandas as pd
 
+FRAMES = "frames"
+
 
 def is_frame(value: Any) -> bool:
     """Whether the value is a DataFrame or a `datasets.Dataset`."""
@@ -31,7 +33,7 @@ def stored(data: Any, cache: str | None = None) -> str:
     """
     if isinstance(data, str | Path):
         return str(data)
-    folder = cache_folder(cache) / "frames"
+    folder = cache_folder(cache) / FRAMES
     if is_frame(data):
         content = _parquet(data)
         path = folder / f"{_digest(content)}.parquet"

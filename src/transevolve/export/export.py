@@ -68,6 +68,8 @@ def export(
 def check_output(run: Path, output: Path, overwrite: bool) -> None:
     if output.resolve() == run.resolve():
         raise UserError("--output is the run folder: choose another folder")
+    if output.name in ("", ".."):
+        raise UserError(f"--output {output} has no name: choose a new folder")
     if output.exists() and not output.is_dir():
         raise UserError(f"--output {output} is a file: choose a folder")
     if not overwrite and output.is_dir() and any(output.iterdir()):

@@ -21,10 +21,10 @@ from .batcher import Batcher, Busy
 from .guard import Guard
 from .limits import Limits
 from .metrics import Metrics
-from .schema import Answers, Error, ExplainRequest, Info, request_class
+from .schema import Answers, Error, Info, explain_class, request_class
 
 EXAMPLE, PAIR = "a text", "a text\tanother text"
-EXPLAINED_TOKENS, SHOWN_TOKENS = 512, 48
+EXPLAINED_TOKENS, SHOWN_TOKENS, LONGEST_NAME = 512, 48, 80
 FAILURES: dict[int | str, dict[str, Any]] = {
     401: {"model": Error, "description": "No token, or a wrong one"},
     408: {"model": Error, "description": "The request arrived too slowly"},
@@ -92,9 +92,12 @@ def create_app(model: LoadedRun, limits: Limits | None = None, token: str | None
 
     if service.explains:
 
-        @app.post("/explain", response_class=HTMLResponse, responses=FAILURES, summary="A page about one text")
-        async def explain(request: ExplainRequest) -> str:
+        async def explain(request: Any) -> str:
             return await service.within_time(service.batcher.run(service.explain, request.text))
+
+        explain.__annotations__["request"] = explain_class(limits)
+        summary = "A page about one text"
+        app.post("/explain", response_class=HTMLResponse, responses=FAILURES, summary=summary)(explain)
 
     paths = {getattr(route, "path", "") for route in app.routes}
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -169,6 +172,7 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part != "body")
+    where = where if len(where) <= LONGEST_NAME else f"{where[:LONGEST_NAME]}..."
     return JSONResponse({"error": f"{where + ': ' if where else ''}{first['msg']}"}, 422)
 
 

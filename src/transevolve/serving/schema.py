@@ -93,7 +93,14 @@ class Info(BaseModel):
 
 def request_class(command: str, limits: Limits, example: str) -> type[TextsRequest]:
     """The request schema of a command, with the limits of the server."""
-    base = REQUESTS.get(command, TextsRequest)
-    text = Annotated[str, Field(max_length=limits.characters)]
+    base, text = REQUESTS.get(command, TextsRequest), limited_text(limits)
     described = Field(min_length=1, max_length=limits.texts, description="The texts", examples=[[example]])
     return create_model(base.__name__, __base__=base, texts=(list[text], described))  # pyright: ignore
+
+
+def explain_class(limits: Limits) -> type[ExplainRequest]:
+    return create_model(ExplainRequest.__name__, __base__=ExplainRequest, text=(limited_text(limits), ...))
+
+
+def limited_text(limits: Limits) -> Any:
+    return Annotated[str, Field(max_length=limits.characters)]
