@@ -219,7 +219,7 @@ def test_invalid_values_are_refused():
         BeamOptions(extra_length=0)
     with pytest.raises(ValueError, match="vocabulary of at least 40"):
         beam_search(build("fullFF-1"), **source(), options=BeamOptions(beams=20))
-    with pytest.raises(ValueError, match="no decoder_start_token_id"):
+    with pytest.raises(ValueError, match="set decoder_start_token_id"):
         beam_search(build("fullFF-1", bos_token_id=None), **source())
 
 

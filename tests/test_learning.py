@@ -151,7 +151,7 @@ def test_vectors_of_a_file_are_used_and_decide_the_width(csv, tmp_path, capsys):
     [
         (["--data.unlabelled", "empty.txt"], "empty.txt: there is no text in it"),
         (["--data.unlabelled", "missing.txt"], "missing.txt: there is no such file or folder"),
-        (["--model.vectors", "wrong.txt"], "wrong.txt, line 2: 1 numbers where 2 are expected"),
+        (["--model.vectors", "wrong.txt"], "wrong.txt, line 2: 1 numbers, but 2 are expected"),
     ],
 )
 def test_bad_texts_and_vectors_are_named(csv, tmp_path, monkeypatch, capsys, arguments, message):

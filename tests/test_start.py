@@ -130,7 +130,7 @@ def test_equal_weights_are_a_plain_mean():
 
 def test_weighted_pooling_wants_ids():
     model = classifier("transevolve", **BAG)
-    with pytest.raises(ValueError, match="give input_ids"):
+    with pytest.raises(ValueError, match="needs input_ids"):
         model(inputs_embeds=torch.randn(1, 4, WIDTH))
 
 

@@ -174,9 +174,9 @@ def test_vectors_are_read_with_or_without_a_header(tmp_path, header, packed):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("the 1 2\ncat 1\n", "line 2: 1 numbers where 2 are expected"),
-        ("the 1 2\ncat 1 2 3\n", "line 2: 3 numbers where 2 are expected"),
-        ("2 3\nthe 1 2\n", "line 2: 2 numbers where 3 are expected"),
+        ("the 1 2\ncat 1\n", "line 2: 1 numbers, but 2 are expected"),
+        ("the 1 2\ncat 1 2 3\n", "line 2: 3 numbers, but 2 are expected"),
+        ("2 3\nthe 1 2\n", "line 2: 2 numbers, but 3 are expected"),
         ("the 1 2\ncat 1 x\n", "line 2: 'x' is not a number"),
         ("the 1 nan\n", "line 1: a number is not finite"),
         ("", "there is no vector"),

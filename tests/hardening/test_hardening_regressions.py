@@ -181,7 +181,7 @@ def test_a_column_that_a_file_of_lines_does_not_have(runs: Runs, sandbox):
 def test_a_label_that_cannot_be_encoded(sandbox):
     Path("d.jsonl").write_text('{"text": "a", "label": "x"}\n{"text": "b", "label": "\\ud800"}\n' * 20)
     answer = call(["train", "--data.path=d.jsonl", *TINY, "--output=out"])
-    assert "d.jsonl, line 2: the label 'label' holds '\\ud800'" in (answer.message or "")
+    assert "d.jsonl, line 2: the label 'label' contains '\\ud800'" in (answer.message or "")
     assert not Path("out").exists()
 
 
