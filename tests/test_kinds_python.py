@@ -62,7 +62,7 @@ CASES = {
     "tagged jsonl": Case("tokens", "my.jsonl", write_tagged, {}, "anna lives", "tags"),
     "masked": Case("masked", "my.txt", write_lines, {"task": "masked"}, "the [MASK] sits", "masks"),
     "causal": Case("causal", "my.txt", write_lines, {"task": "causal"}, "the cat", "texts"),
-    "translation": Case("translation", "", write_parallel, {}, "one two", "translation"),
+    "translation": Case("translation", "", write_parallel, {}, "one two", "translations"),
 }
 
 
