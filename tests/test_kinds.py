@@ -10,17 +10,19 @@ import numpy as np
 import pytest
 from transformers import AutoModelForSequenceClassification
 
+from kinds_support import write_conll, write_pairs
 from training_support import TINY, result, train
 from transevolve.cli import main
+from transevolve.config.files import load_recipe
 from transevolve.config.recipe import Recipe
 from transevolve.core.errors import UserError
-from transevolve.data import TASKS
+from transevolve.data import TASKS, load_data
 from transevolve.data.registry import Task
 from transevolve.data.text import USES, TextTask
 from transevolve.inference import load
 from transevolve.kinds import KINDS, register, resolve
 from transevolve.kinds.classification import Classification
-from transevolve.kinds.registry import higher_is_better
+from transevolve.kinds.registry import decide, higher_is_better
 from transevolve.kinds.regression import StandardisedCollator
 
 WORDS = {"awful": -20, "weak": -10, "plain": 0, "fine": 10, "superb": 20}
@@ -194,3 +196,22 @@ def test_python_predicts_and_refuses_the_wrong_command(run):
     assert [prediction.text for prediction in model.predict(["fine", ""])] == ["fine", ""]
     with pytest.raises(UserError, match="use `transevolve predict`"):
         model.translate(["fine"])
+
+
+@pytest.mark.parametrize(
+    ("write", "settings", "expected"),
+    [
+        (write_conll, {}, 3),
+        (write_conll, {"training.epochs": 4}, 0),
+        (write_pairs, {"data.text": ["premise", "hypothesis"]}, 5),
+        (write_numbers, {"data.task": "regression", "data.label": "price"}, 0),
+    ],
+    ids=["tags", "epochs set", "pairs", "numbers"],
+)
+def test_patience_follows_from_the_kind_unless_epochs_are_set(write, settings, expected, tmp_path):
+    path = tmp_path / {write_conll: "a.conll", write_pairs: "a.tsv"}.get(write, "a.csv")
+    write(path)
+    recipe = load_recipe(None, {"data.path": str(path), "data.cache": str(tmp_path), **settings})
+    kind = resolve(recipe)
+    decide(kind, recipe, load_data(recipe.data))
+    assert recipe.training.patience == expected

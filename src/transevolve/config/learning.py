@@ -19,6 +19,10 @@ PLAIN: dict[str, Any] = {
 }
 """Defaults unless a function of this module returns another value."""
 
+PAIR_PATIENCE = 5
+"""A model of pairs may stay at chance for four epochs before it starts to learn (results/kinds.md)."""
+START_PATIENCE = 3
+
 
 def small_range(hidden_size: int) -> float:
     """Returns an `initializer_range` for which initial attention is nearly uniform: 0.02, less above a width of 400."""

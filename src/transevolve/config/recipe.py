@@ -122,8 +122,11 @@ class TrainingOptions:
     class_weights: Literal["balanced"] | None = setting(
         None, "balanced weights rows so that every class contributes equally to the loss."
     )
-    patience: int = setting(
-        0, "Stop after this many validations without improvement; 0 disables early stopping.", NON_NEGATIVE
+    patience: int | None = setting(
+        None,
+        "Stop after this many validations without improvement; 0 disables early stopping. Default: 0; if epochs is not"
+        " set, 5 for pairs of texts, 3 for token labels and with model.start.",
+        NON_NEGATIVE,
     )
     refit: bool | None = setting(
         None,

@@ -104,6 +104,7 @@ class Kind(ABC):
         defaults: Default values of a recipe's dotted keys.
         refused: Dotted keys that must not be set, each with the reason.
         metrics: The name of each metric, and whether higher is better. The first selects the model by default.
+        patience: Validations without improvement after which training stops, by default; 0 disables it.
         scored_alike: Whether validation during training is scored exactly like the selected model.
         evaluation_options: Options of `evaluate` that this kind supports, among those that only some kinds support.
         head: The model's head, as in `transevolve.models.heads` without its prefix.
@@ -119,6 +120,7 @@ class Kind(ABC):
     defaults: ClassVar[Mapping[str, Any]] = {}
     refused: ClassVar[Mapping[str, str]] = {}
     metrics: ClassVar[Mapping[str, bool]]
+    patience: ClassVar[int] = 0
     scored_alike: ClassVar[bool] = True
     evaluation_options: ClassVar[frozenset[str]] = frozenset()
     head: ClassVar[str]

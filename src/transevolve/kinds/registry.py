@@ -5,9 +5,11 @@ from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
 
+from ..config.learning import PAIR_PATIENCE, START_PATIENCE
 from ..config.recipe import Recipe
 from ..core.errors import UserError, nearest, quoted
 from ..data import TextData
+from ..data.pair_tokenizers import is_paired
 from ..data.registry import TASKS, task_of
 from ..runs.folder import load_errors
 from .base import Kind
@@ -87,12 +89,22 @@ def resolve(recipe: Recipe) -> Kind:
 def decide(kind: Kind, recipe: Recipe, data: TextData) -> list[str]:
     """Set defaults that depend on the data; returns the keys that were set."""
     decided = []
-    for key, value in kind.decide(recipe, data).items():
+    found = {"training.patience": _patience(kind, recipe, data), **kind.decide(recipe, data)}
+    for key, value in found.items():
         options, name = _setting(recipe, key)
         if getattr(options, name) is None:
             setattr(options, name, value)
             decided.append(key)
     return decided
+
+
+def _patience(kind: Kind, recipe: Recipe, data: TextData) -> int:
+    """The default patience: 0 if the user sets the length of training."""
+    if recipe.training.epochs is not None or recipe.training.max_steps is not None:
+        return 0
+    if is_paired(data.tokenizer):
+        return PAIR_PATIENCE
+    return START_PATIENCE if recipe.model.start is not None else kind.patience
 
 
 def _setting(recipe: Recipe, key: str) -> tuple[Any, str]:

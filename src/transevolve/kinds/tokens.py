@@ -75,6 +75,7 @@ class Tokens(LabelledKind):
         "loss": False,
     }
     refused: ClassVar[Mapping[str, str]] = {"training.class_weights": "weighs classes of texts, not tags of words"}
+    patience = 3
     head = "ForTokenClassification"
     auto_class = AutoModelForTokenClassification
     pipeline_tag = "token-classification"
