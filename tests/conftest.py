@@ -9,6 +9,11 @@ import torch
 hypothesis.settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 hypothesis.settings.load_profile("default")
 torch.set_num_threads(1)
+SHAPES = {
+    *("test_attention", "test_backends", "test_dropout", "test_golden", "test_huggingface", "test_low_precision"),
+    *("test_models", "test_oracles", "test_peers", "test_peers_values", "test_rotation", "test_start"),
+}
+"""Modules in which calls are checked against the shapes of their signatures."""
 
 
 def pytest_configure() -> None:
@@ -33,12 +38,19 @@ def _reproducible():
     torch.use_deterministic_algorithms(False)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _shapes_are_checked_where_mathematics_is_tested(request):
+    """Elsewhere the package runs as users have it: checks double the time of decoding token by token."""
+    jaxtyping.config.update("jaxtyping_disable", request.module.__name__ not in SHAPES)
+
+
 @pytest.fixture
 def unchecked():
     """The package as users have it, without the shape checks that tests add: for error messages and compilers."""
+    before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -52,6 +52,7 @@ def use(python: Path, folder: Path) -> None:
     assert str(ROOT / "src") not in home
 
 
+@pytest.mark.slow
 def test_wheel_works_with_its_dependencies(built, tmp_path):
     """An environment of its own with the wheel in it; the dependencies are read from this one."""
     venv.create(tmp_path / "venv", with_pip=False)

@@ -51,7 +51,7 @@ def ids(rows: int = 3, n: int = 12, below: int = VOCAB - 10) -> torch.Tensor:
     return torch.randint(3, below, (rows, n), generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("width", [32, 256, 1024])
+@pytest.mark.parametrize("width", [32, 256, pytest.param(1024, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_attention_of_a_fresh_model_is_spread_out(variant, width):
     shape = {"hidden_size": width, "num_attention_heads": 8, "intermediate_size": width, "vocab_size": 200}

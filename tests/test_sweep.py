@@ -124,7 +124,8 @@ def running(folder):
     sweep.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_sweep_that_is_stopped_lets_its_training_save(running, number):
     sweep, child, run = running
     os.kill(sweep.pid, number)

@@ -233,7 +233,7 @@ def test_a_memory_budget_finds_the_accumulation(tmp_path, capsys):
 
 
 def test_too_little_memory_is_reported(tmp_path, capsys):
-    long = write_csv(tmp_path / "long.csv", rows=40, words=300)
+    long = write_csv(tmp_path / "long.csv", rows=40, words=60)
     assert train(*training_of(long, tmp_path / "run", "--training.memory=100kB", "--training.batch_size=1")) == 2
     assert "is too small: one row of" in capsys.readouterr().err
 

@@ -134,7 +134,7 @@ def test_translation_reads_the_models_checksum_once(run, monkeypatch):
     assert summed.count("model.safetensors") == 1
 
 
-@pytest.mark.parametrize("system", ["transevolve", "marian"])
+@pytest.mark.parametrize("system", ["transevolve", pytest.param("marian", marks=pytest.mark.slow)])
 def test_trains_in_16_bits_and_decodes_a_few_sentences(system, corpus, tmp_path, capsys):
     more = ["--training.precision=bf16", "--training.eval_sentences=3", "--model.embedding_dropout=0.1"]
     assert train(*training_of(corpus, tmp_path, f"--model.system={system}", *more)) == 0
