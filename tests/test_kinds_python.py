@@ -1,4 +1,4 @@
-"""Every kind of task from Python: `transevolve.train`, then `evaluate` and `predict` of the run and of the loaded run."""
+"""Every kind of task from Python: `transevolve.train`, then `evaluate` and `predict`, also of the loaded run."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import jaxtyping
 import pytest
 
 from hardening.runs import Runs, trained
@@ -10,11 +9,7 @@ from hardening.runs import Runs, trained
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory) -> Runs:
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        return trained(tmp_path_factory.mktemp("trained"))
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+    return trained(tmp_path_factory.mktemp("trained"))
 
 
 @pytest.fixture
