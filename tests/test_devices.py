@@ -96,7 +96,7 @@ HEADS = {
 @pytest.mark.parametrize("variant", ["fullFF-2", "randomFF-1"])
 def test_heads_train_with_one_read(head, variant, low):
     labels = {"num_labels": 3} if "Classification" in head else {}
-    model = build_transevolve(head, variant, attention="once", **TINY, **labels)
+    model = build_transevolve(head, variant, attention="once", block_depth=2, **TINY, **labels)
     with fake_gpu() as gpu:
         a_training_step(model, batch(HEADS[head]), low, gpu)
     assert gpu.reads == ["drift"]
@@ -117,7 +117,7 @@ def test_systems_train_without_a_read(system, low):
 @pytest.mark.parametrize("backend", list(BACKENDS))
 def test_decoding_with_a_cache(backend, low):
     """A source, then three steps of two beams each, reordered between them."""
-    model = build_transevolve("ForConditionalGeneration", attention=backend, **TINY).eval()
+    model = build_transevolve("ForConditionalGeneration", attention=backend, block_depth=2, **TINY).eval()
     with fake_gpu() as gpu, torch.no_grad():
         model = gpu.module(model)
         source, mask = gpu.tensor(batch()["input_ids"]), gpu.tensor(batch()["attention_mask"])

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
 from transformers import AutoModelForSequenceClassification
 
 from kinds_support import write_conll, write_pairs
@@ -24,6 +25,7 @@ from transevolve.kinds import KINDS, register, resolve
 from transevolve.kinds.classification import Classification
 from transevolve.kinds.registry import decide, higher_is_better
 from transevolve.kinds.regression import StandardisedCollator
+from transevolve.models.build import build_transevolve
 
 WORDS = {"awful": -20, "weak": -10, "plain": 0, "fine": 10, "superb": 20}
 
@@ -215,3 +217,19 @@ def test_patience_follows_from_the_kind_unless_epochs_are_set(write, settings, e
     kind = resolve(recipe)
     decide(kind, recipe, load_data(recipe.data))
     assert recipe.training.patience == expected
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_the_step_whose_memory_is_measured_is_one_of_the_kind(kind):
+    """The model of its Auto class takes the sample labels and learns from them."""
+    labels = {"num_labels": 3} if "Classification" in kind.head and kind.name != "regression" else {"num_labels": 1}
+    labels |= {"problem_type": "multi_label_classification"} if kind.name == "multilabel" else {}
+    shape = {"vocab_size": 40, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "block_depth": 1}
+    built = build_transevolve(kind.head, **shape, **labels)
+    model = kind.auto_class.from_config(built.config)
+    assert type(model) is type(built)
+    ids = torch.randint(0, 40, (2, 8))
+    loss = model(input_ids=ids, **kind.sample_labels(ids, model.config)).loss
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert loss > 0 or kind.name == "regression"

@@ -123,7 +123,13 @@ def _with_file(start: BagStart, path: str, data: TextData) -> BagStart:
     return BagStart(placed, start.classes, start.log_idf, start.seen)
 
 
-def require_no_bag(recipe: Recipe, noun: str) -> None:
+def decided_without_bag(recipe: Recipe, noun: str, default: str) -> dict[str, Any]:
+    """Defaults of a model that cannot start as a bag of words; `default` is its initialization unless one is set."""
     for name, value in (("initialization", recipe.model.initialization == "bag"), ("vectors", recipe.model.vectors)):
         if value:
             raise UserError(f"model.{name} {getattr(recipe.model, name)} is for classes of texts, not for {noun}")
+    model = recipe.model
+    start = model.initialization or default
+    width = model.hidden_size or SIZES[model.size or "small"]["hidden_size"]
+    small = {"model.initializer_range": small_range(width)} if start == "small" else {}
+    return {**PLAIN, "model.initialization": start, **small}

@@ -6,7 +6,7 @@ and add a line to `registry.py`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -18,7 +18,9 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..data import DataOptions, TextData
 from ..data.batching import Collator
-from ..data.registry import Task
+from ..data.options import changed
+from ..data.registry import TASKS, Task, task_of
+from ..metrics.classification import ClassScore
 from .session import Session
 from .systems import build_model, check_model
 
@@ -27,12 +29,18 @@ if TYPE_CHECKING:
 
 LossFunction = Callable[..., Tensor]
 Where = Callable[[int], str]
+PIPELINE = "from transformers import pipeline\n\n"
 
 
 class Table(NamedTuple):
     title: str
     columns: list[str]
     cells: list[list[str]]
+
+
+def class_rows(classes: Sequence[ClassScore]) -> list[list[str]]:
+    """Rows of a table: label, precision, recall, F1 and number of rows."""
+    return [[s.label, f"{s.precision:.4f}", f"{s.recall:.4f}", f"{s.f1:.4f}", f"{s.rows:,}"] for s in classes]
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,7 @@ class Kind(ABC):
         name: The value of `Task.kind`.
         noun: The name of its models in messages, such as "a classifier".
         command: The command that predicts with its models.
+        explained: Whether `explain` shows its models.
         tasks: Tasks of this kind in addition to those of `transevolve.data`; the values of `data.task`.
         defaults: Default values of a recipe's dotted keys.
         refused: Dotted keys that must not be set, each with the reason.
@@ -107,41 +116,55 @@ class Kind(ABC):
         patience: Validations without improvement after which training stops, by default; 0 disables it.
         scored_alike: Whether validation during training is scored exactly like the selected model.
         evaluation_options: Options of `evaluate` that this kind supports, among those that only some kinds support.
+        reading: Data settings of the training that also apply to a file of `evaluate`.
         head: The model's head, as in `transevolve.models.heads` without its prefix.
         auto_class: Hugging Face's Auto class for its models.
         pipeline_tag: Hugging Face's name of the task.
         graph_output: The output name of an exported graph (ONNX, torch.export); None if export is not supported.
+        example: Python code that uses a model, for its card; `{name}` is the model's quoted name.
     """
 
     name: ClassVar[str]
     noun: ClassVar[str]
     command: ClassVar[str] = "predict"
+    explained: ClassVar[bool] = False
     tasks: ClassVar[Mapping[str, Task]] = {}
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
     refused: ClassVar[Mapping[str, str]] = {}
     metrics: ClassVar[Mapping[str, bool]]
     patience: ClassVar[int] = 0
     scored_alike: ClassVar[bool] = True
-    evaluation_options: ClassVar[frozenset[str]] = frozenset()
+    evaluation_options: ClassVar[frozenset[str]] = frozenset({"file", "text"})
+    reading: ClassVar[frozenset[str]] = frozenset({"text", "max_length"})
     head: ClassVar[str]
     auto_class: ClassVar[Any]
     pipeline_tag: ClassVar[str]
     graph_output: ClassVar[str | None] = None
+    example: ClassVar[str]
 
-    @abstractmethod
     def fits(self, config: PreTrainedConfig) -> bool:
-        """Whether a saved model can be of this kind."""
+        """Whether a saved model can be of this kind; by default if it has the head."""
+        return any(name.endswith(self.head) for name in config.architectures or ())
 
     def labels(self, config: PreTrainedConfig) -> list[str] | None:
         """The names of a saved model's outputs."""
         return None
 
-    @abstractmethod
     def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
         """A name, and options that read the files as the split `test`; None if no file is given.
 
         `files` contains all options of `evaluate` for files and columns.
         """
+        file, task = files.get("file"), task_of(trained)
+        columns = {name: value for name in ("text", "label") if (value := files.get(name)) is not None}
+        if file is None:
+            if columns:
+                raise UserError(f"--{next(iter(columns))} names a column of --file: add --file")
+            return None
+        if "test" not in TASKS[task].uses:
+            raise UserError(f"{trained.task} is generated and has no columns to read from --file; use --split")
+        kept = {name: getattr(trained, name) for name in changed(trained) & self.reading}
+        return Path(file).name, replace(DataOptions(task=task, **kept), test=file, **columns)
 
     def check(self, recipe: Recipe, data: TextData | None = None) -> None:
         """Raise an error for invalid settings; called before the data are loaded, and again afterwards."""
@@ -188,6 +211,10 @@ class Kind(ABC):
         """The collator for training batches."""
         return Collator(session.pad)
 
+    def sample_labels(self, ids: Tensor, config: PreTrainedConfig) -> dict[str, Any]:
+        """Labels for random tokens (batch, length), to measure the memory of a training step."""
+        return {"labels": ids}
+
     @abstractmethod
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
         """The score on a split, computed by all processes; `final` is False during training."""
@@ -204,6 +231,6 @@ class Kind(ABC):
     def description(self, config: PreTrainedConfig) -> str:
         """What the model does, for the model card, such as "sorts texts into 2 classes"."""
 
-    @abstractmethod
     def snippet(self, name: str, config: PreTrainedConfig) -> str:
         """Python code that uses the model, for the model card; `name` is a quoted string."""
+        return f"import transevolve  # registers the model\n{self.example.format(name=name)}"

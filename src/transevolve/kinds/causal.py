@@ -14,15 +14,9 @@ from ..data.batching import IGNORED, Batches, Collator, padded
 from ..data.corpus import CAUSAL, USES
 from ..data.encoding import encode
 from ..data.registry import Task
-from .base import Prediction, Where
+from .base import PIPELINE, Prediction, Where
 from .language import LanguageKind
 from .session import Session
-
-SNIPPET = """import transevolve  # registers the model
-from transformers import pipeline
-
-write = pipeline("text-generation", model={name})
-write("a text that")"""
 
 
 @dataclass(frozen=True)
@@ -61,6 +55,7 @@ class Causal(LanguageKind):
     head = "ForCausalLM"
     auto_class = AutoModelForCausalLM
     pipeline_tag = "text-generation"
+    example = PIPELINE + 'write = pipeline("text-generation", model={name})\nwrite("a text that")'
 
     def collator(self, session: Session) -> CausalCollator:
         return CausalCollator(session.pad)
@@ -92,9 +87,6 @@ class Causal(LanguageKind):
 
     def description(self, config: PreTrainedConfig) -> str:
         return "continues a text"
-
-    def snippet(self, name: str, config: PreTrainedConfig) -> str:
-        return SNIPPET.format(name=name)
 
 
 def padded_left(sequences: Sequence[np.ndarray], value: int) -> tuple[Tensor, Tensor]:

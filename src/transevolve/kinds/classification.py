@@ -14,17 +14,12 @@ from ..data.labels import numeric_hint
 from ..data.views import column_array
 from ..metrics.bag_of_words import BagOfWords, bag_of_words_of
 from ..metrics.classification import ClassificationScores, classification_scores
-from .base import LossFunction, Prediction, Score, Table
+from .base import PIPELINE, LossFunction, Prediction, Score, Table, class_rows
 from .encoder import EncoderKind
 from .imbalance import balanced_weights, different_stories, weighted_loss
 
 MOST_CLASSES = 20
 ONE_FIELD = str.maketrans("\t\r\n", "   ")
-SNIPPET = """import transevolve  # registers the model
-from transformers import pipeline
-
-classify = pipeline("text-classification", model={name})
-classify("a text")"""
 
 
 @dataclass(frozen=True)
@@ -37,8 +32,7 @@ class ClassScores(Score):
 
     def tables(self) -> list[Table]:
         scores = self.found.classes
-        rows = [[s.label, f"{s.precision:.4f}", f"{s.recall:.4f}", f"{s.f1:.4f}", f"{s.rows:,}"] for s in scores]
-        tables = [Table(self._title(), ["class", "precision", "recall", "F1", "rows"], rows)]
+        tables = [Table(self._title(), ["class", "precision", "recall", "F1", "rows"], class_rows(scores))]
         if len(scores) <= MOST_CLASSES:
             counts = zip(scores, self.found.confusion.tolist(), strict=True)
             cells = [[score.label, *(f"{count:,}" for count in row)] for score, row in counts]
@@ -88,10 +82,11 @@ class ClassPrediction(Prediction):
 class Classification(EncoderKind):
     name = "classification"
     noun = "a classifier"
-    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
+    example = PIPELINE + 'classify = pipeline("text-classification", model={name})\nclassify("a text")'
     metrics: ClassVar[Mapping[str, bool]] = {"accuracy": True, "loss": False, "macro_f1": True}
 
     starts_as_bag = True
+    explained = True
 
     def multi_hot(self, labels: np.ndarray, data: TextData) -> np.ndarray:
         return np.eye(len(data.labels))[labels]
@@ -129,6 +124,3 @@ class Classification(EncoderKind):
 
     def description(self, config: PreTrainedConfig) -> str:
         return f"sorts texts into {config.num_labels} classes"
-
-    def snippet(self, name: str, config: PreTrainedConfig) -> str:
-        return SNIPPET.format(name=name)

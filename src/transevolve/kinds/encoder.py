@@ -2,22 +2,20 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import torch
+from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
 from ..config.recipe import Recipe
 from ..core.errors import UserError
-from ..data import DataOptions, TextData
+from ..data import TextData
 from ..data.batching import RowStore
 from ..data.long_texts import averaged, encode_windows, labels_and_owners
 from ..data.notes import text_notes
-from ..data.options import changed
 from ..data.pair_tokenizers import is_paired
-from ..data.registry import TASKS, task_of
 from ..data.views import column_array
 from ..data.wide_rows import join_pair
 from .bag_start import decided_for_texts, start_from_texts
@@ -28,13 +26,12 @@ from .systems import check_model, possible_shape
 if TYPE_CHECKING:
     from datasets import Dataset
 
-READING = ("task", "text", "label", "label_separator", "max_length", "long")
-
 
 class LabelledKind(Kind):
     """Kinds with labelled texts; the labels are the names of the model's outputs."""
 
     evaluation_options = frozenset({"file", "text", "label"})
+    reading = frozenset({"text", "label", "label_separator", "max_length", "long"})
     graph_output = "logits"
 
     def labels(self, config: PreTrainedConfig) -> list[str]:
@@ -42,19 +39,6 @@ class LabelledKind(Kind):
         if sorted(names) != list(range(len(names))) or len(names) != config.num_labels:
             raise UserError(f"{config.name_or_path} does not load: its labels are not numbered from 0")
         return [str(names[number]) for number in range(len(names))]  # pyright: ignore[reportArgumentType]
-
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, Any]) -> tuple[str, DataOptions] | None:
-        file = files.get("file")
-        columns = {name: value for name in ("text", "label") if (value := files.get(name)) is not None}
-        if file is None:
-            if columns:
-                raise UserError("--text and --label name columns of --file: add --file")
-            return None
-        if "test" not in TASKS[task_of(trained)].uses:
-            raise UserError(f"{trained.task} is generated and has no columns to read from --file; use --split")
-        kept: dict[str, Any] = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
-        kept["task"] = task_of(trained)
-        return Path(file).name, replace(DataOptions(**kept), test=file, **columns)
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         return text_notes(data.report)
@@ -98,6 +82,9 @@ class EncoderKind(LabelledKind):
             assert data.train is not None
             labels = column_array(data.train, "labels")
             start_from_texts(model, recipe, data, self.multi_hot(labels, data))
+
+    def sample_labels(self, ids: Tensor, config: PreTrainedConfig) -> dict[str, Any]:
+        return {"labels": torch.zeros(len(ids), dtype=torch.long)}
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
         return self.assess(*self.row_outputs(session, rows), session.model.config)

@@ -3,30 +3,22 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
-from transformers import PreTrainedConfig
 
-from ..config.learning import PLAIN, small_range
 from ..config.recipe import Recipe
-from ..core.errors import UserError
-from ..data import DataOptions, TextData
+from ..data import TextData
 from ..data.batching import IGNORED, Collator, RowStore
-from ..data.options import changed
 from ..models.loss import smoothed_cross_entropy
-from ..models.settings import size_settings
-from .bag_start import require_no_bag
+from .bag_start import decided_without_bag
 from .base import Kind, Score
 from .session import Session
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-READING = ("task", "text", "max_length")
 
 
 @dataclass(frozen=True)
@@ -41,29 +33,10 @@ class TokenScore(Score):
 
 class LanguageKind(Kind):
     metrics: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "accuracy": True}
-    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
-    evaluation_options = frozenset({"file", "text"})
-
-    def fits(self, config: PreTrainedConfig) -> bool:
-        return any(name.endswith(self.head) for name in config.architectures or ())
-
-    def evaluation_data(self, trained: DataOptions, files: Mapping[str, str | None]) -> tuple[str, DataOptions] | None:
-        file, text = files.get("file"), files.get("text")
-        if file is None:
-            if text is not None:
-                raise UserError("--text names a column of --file: add --file")
-            return None
-        kept = {name: getattr(trained, name) for name in changed(trained) & {*READING}}
-        return Path(file).name, replace(DataOptions(**kept), test=file, **({} if text is None else {"text": text}))
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         """Initialize matrices with small values, so that attention is uniform at first."""
-        model = recipe.model
-        require_no_bag(recipe, self.noun)
-        start = model.initialization or "small"
-        width = model.hidden_size or size_settings(model.size or "small")["hidden_size"]
-        small = {"model.initializer_range": small_range(width)} if start == "small" else {}
-        return {**PLAIN, "model.initialization": start, **small}
+        return decided_without_bag(recipe, self.noun, "small")
 
     @abstractmethod
     def scoring_collator(self, session: Session) -> Collator:

@@ -12,21 +12,17 @@ from transformers import AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..data import TextData
-from ..data.batching import Collator, padded
+from ..data.batching import IGNORED, Collator, padded
 from ..data.corpus import MASKED, USES
 from ..data.encoding import joined_ids
 from ..data.registry import Task
-from .base import Prediction, Where
+from .base import PIPELINE, Prediction, Where
 from .language import LanguageKind
 from .masking import MaskingCollator
 from .session import Session
 
 BEST = 5
-SNIPPET = """import transevolve  # registers the model
-from transformers import pipeline
-
-fill = pipeline("fill-mask", model={name})
-fill("a [MASK] text")"""
+LABELLED = 0.15
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,7 @@ class Masked(LanguageKind):
     head = "ForMaskedLM"
     auto_class = AutoModelForMaskedLM
     pipeline_tag = "fill-mask"
+    example = PIPELINE + 'fill = pipeline("fill-mask", model={name})\nfill("a [MASK] text")'
 
     def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
         """Initialize the output bias with the log frequencies of tokens."""
@@ -69,8 +66,12 @@ class Masked(LanguageKind):
     def scoring_collator(self, session: Session) -> Collator:
         return MaskingCollator(session.tokenizer, session.pad, session.recipe.training.mask_share, 0, -1)
 
+    def sample_labels(self, ids: Tensor, config: PreTrainedConfig) -> dict[str, Any]:
+        chances = torch.rand(ids.shape, generator=torch.Generator().manual_seed(0))
+        return {"labels": ids.masked_fill(chances > LABELLED, IGNORED), "labelled_only": True}
+
     def predicted(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return logits, labels[labels != -100]
+        return logits, labels[labels != IGNORED]
 
     def predicted_share(self, session: Session) -> float:
         return max(session.recipe.training.mask_share, 0.01)
@@ -95,6 +96,3 @@ class Masked(LanguageKind):
 
     def description(self, config: PreTrainedConfig) -> str:
         return "predicts masked tokens of a text"
-
-    def snippet(self, name: str, config: PreTrainedConfig) -> str:
-        return SNIPPET.format(name=name)

@@ -20,7 +20,7 @@ from ..data.sources import MULTILABEL
 from ..data.text import USES, TextTask
 from ..data.views import column_array
 from ..metrics.multilabel import LabelSetScores, best_thresholds, label_set_scores
-from .base import LossFunction, Prediction, Score, Table
+from .base import PIPELINE, LossFunction, Prediction, Score, Table, class_rows
 from .classification import ONE_FIELD
 from .encoder import EncoderKind
 from .session import Session
@@ -28,10 +28,7 @@ from .session import Session
 if TYPE_CHECKING:
     from datasets import Dataset
 
-SNIPPET = """import transevolve  # registers the model
-from transformers import pipeline
-
-classify = pipeline("text-classification", model={name})
+EXAMPLE = """classify = pipeline("text-classification", model={name})
 thresholds = dict(zip(classify.model.config.id2label.values(), classify.model.config.thresholds))
 [found["label"] for found in classify("a text", top_k=None) if found["score"] >= thresholds[found["label"]]]"""
 
@@ -44,11 +41,8 @@ class LabelSetScore(Score):
         return {**super().as_dict(), "labels": [asdict(score) for score in self.found.labels]}
 
     def tables(self) -> list[Table]:
-        rows = [
-            [s.label, f"{s.precision:.4f}", f"{s.recall:.4f}", f"{s.f1:.4f}", f"{s.rows:,}"] for s in self.found.labels
-        ]
         title = ", ".join(f"{name} {value:.4f}" for name, value in self.metrics.items() if name != "loss")
-        return [Table(title, ["label", "precision", "recall", "F1", "rows"], rows)]
+        return [Table(title, ["label", "precision", "recall", "F1", "rows"], class_rows(self.found.labels))]
 
 
 @dataclass(frozen=True)
@@ -75,6 +69,7 @@ class MultiHotCollator(Collator):
 class MultiLabel(EncoderKind):
     name = MULTILABEL
     noun = "a multi-label classifier"
+    example = PIPELINE + EXAMPLE
     tasks: ClassVar[Mapping[str, Task]] = {
         MULTILABEL: Task(
             "your own texts with any number of labels each",
@@ -83,7 +78,6 @@ class MultiLabel(EncoderKind):
             MULTILABEL,
         )
     }
-    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
     metrics: ClassVar[Mapping[str, bool]] = {"micro_f1": True, "macro_f1": True, "exact_match": True, "loss": False}
     refused: ClassVar[Mapping[str, str]] = {
         "model.label_smoothing": "spreads over classes that exclude each other",
@@ -91,6 +85,7 @@ class MultiLabel(EncoderKind):
     }
 
     starts_as_bag = True
+    explained = True
 
     def multi_hot(self, labels: np.ndarray, data: TextData) -> np.ndarray:
         return labels.astype(float)
@@ -129,6 +124,9 @@ class MultiLabel(EncoderKind):
             session.model.config.update({"thresholds": best_thresholds(outputs, labels).tolist()})
         return self.assess(outputs, labels, session.model.config)
 
+    def sample_labels(self, ids: Tensor, config: PreTrainedConfig) -> dict[str, Any]:
+        return {"labels": torch.zeros(len(ids), config.num_labels or 1)}
+
     def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray:
         shares = labels.mean(0).clip(1e-12, 1 - 1e-12)
         return np.log(shares / (1 - shares))
@@ -155,9 +153,6 @@ class MultiLabel(EncoderKind):
 
     def description(self, config: PreTrainedConfig) -> str:
         return f"gives a text any of {config.num_labels} labels"
-
-    def snippet(self, name: str, config: PreTrainedConfig) -> str:
-        return SNIPPET.format(name=name)
 
 
 def binary_cross_entropy(

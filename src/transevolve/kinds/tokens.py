@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForTokenClassification, PreTrainedConfig
 
@@ -15,18 +16,13 @@ from ..data.conll import TOKENS, join_words
 from ..data.registry import Task
 from ..data.tags import OUTSIDE, USES, TaggedTask, encode_words
 from ..metrics.tags import TagScores, tag_scores
-from .base import Prediction, Score, Table, Where
+from .base import PIPELINE, Prediction, Score, Table, Where, class_rows
 from .encoder import LabelledKind
 from .session import Session
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-SNIPPET = """import transevolve  # registers the model
-from transformers import pipeline
-
-tag = pipeline("token-classification", model={name}, aggregation_strategy="first")
-tag("a text")"""
 IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 WORDS = re.compile(rf"[{IDEOGRAPHS}]|[^\s{IDEOGRAPHS}]+")
 OPENING, CLOSING = r"(\[{<\"'«\u201c\u2018", r")\]}>\"'»\u201d\u2019.,;:!?\u2026\u3002\u3001"
@@ -41,12 +37,9 @@ class TagScore(Score):
         return {**super().as_dict(), "classes": [asdict(score) for score in self.found.classes]}
 
     def tables(self) -> list[Table]:
-        rows = [
-            [s.label, f"{s.precision:.4f}", f"{s.recall:.4f}", f"{s.f1:.4f}", f"{s.rows:,}"] for s in self.found.classes
-        ]
         what = "entity" if self.found.entities else "tag"
         title = f"F1 {self.found.f1:.4f}, accuracy of words {self.found.accuracy:.4f}"
-        return [Table(title, [what, "precision", "recall", "F1", "count"], rows)]
+        return [Table(title, [what, "precision", "recall", "F1", "count"], class_rows(self.found.classes))]
 
 
 @dataclass(frozen=True)
@@ -69,7 +62,6 @@ class Tokens(LabelledKind):
             "words with a tag each: CoNLL files, or jsonl with tokens and tags", USES, TaggedTask().load, TOKENS
         )
     }
-    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
     metrics: ClassVar[Mapping[str, bool]] = {
         **{"f1": True, "precision": True, "recall": True, "accuracy": True},
         "loss": False,
@@ -79,9 +71,12 @@ class Tokens(LabelledKind):
     head = "ForTokenClassification"
     auto_class = AutoModelForTokenClassification
     pipeline_tag = "token-classification"
+    example = (
+        PIPELINE + 'tag = pipeline("token-classification", model={name}, aggregation_strategy="first")\ntag("a text")'
+    )
 
-    def fits(self, config: PreTrainedConfig) -> bool:
-        return any(name.endswith(self.head) for name in config.architectures or ())
+    def sample_labels(self, ids: Tensor, config: PreTrainedConfig) -> dict[str, Any]:
+        return {"labels": ids % (config.num_labels or 1)}
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> TagScore:
         found: dict[int, list[int]] = {}
@@ -149,9 +144,6 @@ class Tokens(LabelledKind):
 
     def description(self, config: PreTrainedConfig) -> str:
         return f"tags the words of a text with {config.num_labels} tags"
-
-    def snippet(self, name: str, config: PreTrainedConfig) -> str:
-        return SNIPPET.format(name=name)
 
 
 def split_words(text: str) -> list[str]:

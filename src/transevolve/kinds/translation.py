@@ -10,7 +10,6 @@ import numpy as np
 from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig
 
-from ..config.learning import PLAIN, small_range
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import write_atomically
@@ -19,8 +18,7 @@ from ..data.batching import IGNORED, Batches, Collator, RowStore, padded
 from ..data.views import column_views
 from ..decoding import BeamOptions, beam_search
 from ..models.loss import smoothed_cross_entropy
-from ..models.settings import size_settings
-from .bag_start import require_no_bag
+from .bag_start import decided_without_bag
 from .base import Kind, LossFunction, Prediction, Score, Table, Where
 from .session import Session
 from .systems import OURS, TRANSLATES
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
 
     from ..metrics.bleu import TranslationScore
 
-SNIPPET = """import transevolve  # registers the model
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+EXAMPLE = """from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained({name}), AutoTokenizer.from_pretrained({name})
 batch = tokenizer(["a text"], return_tensors="pt")
@@ -122,6 +119,7 @@ class Translation(Kind):
     head = TRANSLATES
     auto_class = AutoModelForSeq2SeqLM
     pipeline_tag = "translation"
+    example = EXAMPLE
 
     def fits(self, config: PreTrainedConfig) -> bool:
         return bool(config.is_encoder_decoder)
@@ -144,15 +142,7 @@ class Translation(Kind):
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         """A named variant uses the paper's initialization; otherwise matrices are small, as in Marian."""
-        model = recipe.model
-        require_no_bag(recipe, self.noun)
-        start = model.initialization or ("small" if model.variant is None else "authors")
-        found = {**PLAIN, "model.initialization": start}
-        if start == "small":
-            found["model.initializer_range"] = small_range(
-                model.hidden_size or size_settings(model.size or "small")["hidden_size"]
-            )
-        return found
+        return decided_without_bag(recipe, self.noun, "small" if recipe.model.variant is None else "authors")
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         limit, rows = recipe.training.eval_sentences, 0 if data.validation is None else len(data.validation)
@@ -205,9 +195,6 @@ class Translation(Kind):
 
     def description(self, config: PreTrainedConfig) -> str:
         return "translates"
-
-    def snippet(self, name: str, config: PreTrainedConfig) -> str:
-        return SNIPPET.format(name=name)
 
 
 def run_search(recipe: Recipe, **changes: Any) -> BeamOptions:

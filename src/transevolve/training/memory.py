@@ -6,29 +6,22 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    PreTrainedConfig,
-)
+import transformers
+from transformers import AutoConfig, PreTrainedConfig
 
 from ..core.devices import default_device
 from ..core.errors import UserError
 from ..core.peak_memory import ALLOCATOR, peak_memory
 from ..core.values import parse_bytes
 from ..data.batching import Batches
+from ..kinds.base import Kind
 
-MASKED = 0.15
+INPUTS = "inputs.pt"
 
 
-def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int:
+def parts_within(budget: str, kind: Kind, config: PreTrainedConfig, batches: Batches) -> int:
     """The number of parts of the largest batch so that a step adds at most `budget` to the model's memory."""
     allowed = parse_bytes(budget)
     rows, length = batches.largest()
@@ -36,7 +29,7 @@ def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int
     parts = 1
     while True:
         share = -(-rows // parts)
-        found = measured(config, share, length)
+        found = measured(kind, config, share, length)
         if found <= allowed:
             return parts
         if share == 1:
@@ -47,11 +40,15 @@ def parts_within(budget: str, config: PreTrainedConfig, batches: Batches) -> int
         parts = min(rows, max(parts + 1, int(parts * found / max(allowed, 1))))
 
 
-def measured(config: PreTrainedConfig, rows: int, length: int) -> int:
+def measured(kind: Kind, config: PreTrainedConfig, rows: int, length: int) -> int:
+    """The bytes that a training step of this shape needs in addition to the model."""
+    draw = torch.Generator().manual_seed(0)
+    random = [torch.randint(0, config.vocab_size, shape, generator=draw) for shape in ((1, 8), (rows, length))]
     with tempfile.TemporaryDirectory() as folder:
         config.save_pretrained(folder)
+        torch.save([{"input_ids": ids, **kind.sample_labels(ids, config)} for ids in random], Path(folder) / INPUTS)
         done = subprocess.run(
-            [sys.executable, "-m", "transevolve.training.memory", folder, str(rows), str(length)],
+            [sys.executable, "-m", "transevolve.training.memory", folder, kind.auto_class.__name__],
             capture_output=True,
             text=True,
             env={
@@ -66,43 +63,17 @@ def measured(config: PreTrainedConfig, rows: int, length: int) -> int:
     return int(json.loads(done.stdout.splitlines()[-1]))
 
 
-def auto_class(config: PreTrainedConfig) -> Any:
-    """The Auto class of the model that `config.architectures` names."""
-    heads = {"ForMaskedLM": AutoModelForMaskedLM, "ForCausalLM": AutoModelForCausalLM}
-    for head, found in heads.items():
-        if has_head(config, head):
-            return found
-    return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForSequenceClassification
-
-
-def targets(config: PreTrainedConfig, ids: Tensor) -> dict[str, Any]:
-    """The inputs of a training step besides the tokens."""
-    if has_head(config, "ForMaskedLM"):
-        return {
-            "labels": ids.masked_fill(torch.rand(ids.shape, device=ids.device) > MASKED, -100),
-            "labelled_only": True,
-        }
-    if config.is_encoder_decoder or has_head(config, "ForCausalLM"):
-        return {"labels": ids}
-    return {"labels": torch.zeros(len(ids), dtype=torch.long, device=ids.device)}
-
-
-def has_head(config: PreTrainedConfig, head: str) -> bool:
-    return any(name.endswith(head) for name in config.architectures or ())
-
-
-def main(folder: str, rows: int, length: int) -> None:
-    """Print the number of bytes that a training step of this shape needs in addition to the model."""
-    device = str(default_device())
-    config = AutoConfig.from_pretrained(Path(folder))
-    model = auto_class(config).from_config(config).to(device).train()
-    for shape in ((1, 8), (rows, length)):
-        ids = torch.randint(0, config.vocab_size, shape, device=device)
-        with peak_memory(device) as read:
-            model(input_ids=ids, **targets(config, ids)).loss.backward()
-        count, _ = read()
-    print(json.dumps(count))
+def main(folder: str, auto_class: str) -> None:
+    """Print the peak of the last of the inputs in the folder; the first are a warm-up."""
+    device, config = default_device(), AutoConfig.from_pretrained(folder)
+    model = getattr(transformers, auto_class).from_config(config).to(device).train()
+    counts = []
+    for inputs in torch.load(Path(folder) / INPUTS, map_location=device):
+        with peak_memory(str(device)) as read:
+            model(**inputs).loss.backward()
+        counts.append(read()[0])
+    print(json.dumps(counts[-1]))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(*sys.argv[1:])

@@ -283,8 +283,7 @@ class Run:
         )
         budget = options.memory
         if budget is not None:
-            model.config.architectures = [type(model).__name__]
-            batches.parts = decided_by_main(self.state, lambda: parts_within(budget, model.config, batches))
+            batches.parts = decided_by_main(self.state, lambda: parts_within(budget, self.kind, model.config, batches))
             if self.state.is_main_process:
                 say(f"each batch is processed in {batches.parts} parts to stay within {budget}")
         return batches
