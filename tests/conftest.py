@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 
@@ -42,6 +43,13 @@ def _reproducible():
 def _shapes_are_checked_where_mathematics_is_tested(request):
     """Elsewhere the package runs as users have it: checks double the time of decoding token by token."""
     jaxtyping.config.update("jaxtyping_disable", request.module.__name__ not in SHAPES)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_is_imported_is_not_searched_for_garbage():
+    """Every training and every round of a benchmark collects garbage: half a second each over all loaded libraries."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
