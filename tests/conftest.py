@@ -24,14 +24,14 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _cache_of_its_own(tmp_path_factory):
-    """Prepared data of the tests are not those of the user."""
+def _separate_cache(tmp_path_factory):
+    """Tests do not use the user's cache."""
     os.environ["TRANSEVOLVE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(autouse=True)
 def _reproducible():
-    """A seed for every test, and NaN wherever memory is used before it is written."""
+    """Seeds every test, and fills uninitialized memory with NaN."""
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = True
@@ -40,21 +40,21 @@ def _reproducible():
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _shapes_are_checked_where_mathematics_is_tested(request):
-    """Elsewhere the package runs as users have it: checks double the time of decoding token by token."""
+def _shape_checks(request):
+    """Shapes are checked in tests of mathematics only: checks double the time of decoding."""
     jaxtyping.config.update("jaxtyping_disable", request.module.__name__ not in SHAPES)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _what_is_imported_is_not_searched_for_garbage():
-    """Every training and every round of a benchmark collects garbage: half a second each over all loaded libraries."""
+def _fast_garbage_collection():
+    """Every training collects garbage, which takes half a second if it includes the objects of all libraries."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def unchecked():
-    """The package as users have it, without the shape checks that tests add: for error messages and compilers."""
+    """Disables shape checks, for tests of error messages and compilers."""
     before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield

@@ -89,7 +89,7 @@ def run(words: list[str]) -> str:
 
 
 def train_case(recipe: Path) -> str | None:
-    """A case of a sweep in this process: what a process of its own would add is minutes."""
+    """Trains a case of a sweep in this process; separate processes would take minutes longer."""
     return None if main(["train", str(recipe), *SMALL]) == 0 else "failed"
 
 

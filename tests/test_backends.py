@@ -114,7 +114,7 @@ def test_once_with_holes_in_the_mask(monkeypatch):
         torch.testing.assert_close(case.run("once"), case.run("literal"), rtol=0, atol=1e-10)
 
 
-def test_plan_skips_what_is_hidden():
+def test_the_plan_skips_masked_scores():
     whole = plan(2, 8, 1024, 1024, None, causal=False)
     assert [t.shape for t in whole] == [(16, 1024, 1024)]
     ragged = plan(2, 8, 1024, 1024, [1024, 300], causal=False)
@@ -350,7 +350,7 @@ def test_auto_follows_the_budget():
     assert "512.0 MiB, over the budget of 256.0 MiB" in why
 
 
-def test_pool_reuses_only_what_is_free():
+def test_the_pool_reuses_only_free_buffers():
     pool = BufferPool()
     n = SMALLEST
     a = pool.take(n, torch.float32, torch.device("cpu"))

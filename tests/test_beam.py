@@ -147,7 +147,7 @@ def test_each_sentence_has_its_own_limit(system):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_sentences_that_are_done_leave_the_batch(system):
     model, batch, rows = build(system), source(), []
-    model.lm_head.register_forward_pre_hook(lambda _, given: rows.append(given[0].shape[0]))
+    model.lm_head.register_forward_pre_hook(lambda _, inputs: rows.append(inputs[0].shape[0]))
     beam_search(model, **batch, options=BeamOptions(extra_length=2, min_new_tokens=100))
     assert rows == [3, *[12] * 2, *[8] * 3, *[4] * 2]
 

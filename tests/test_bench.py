@@ -185,7 +185,7 @@ def test_a_system_that_does_not_fit_is_noted_and_the_run_continues(tmp_path):
         (["--batch", "many"], "--batch must be a number, tokens:N or max, got 'many'"),
         (["--batch", "max"], "--batch max needs a memory budget"),
         (["--memory", "lots"], "--memory must be a size such as 4GB"),
-        (["--device", "cuda:99"], "no device 'cuda:99' here"),
+        (["--device", "cuda:99"], "device 'cuda:99' is not available"),
         (["--lengths", "0"], "--lengths must be at least 1"),
         (["--repeats", "0"], "--repeats must be at least 1"),
     ],

@@ -260,7 +260,7 @@ def test_a_cut_has_a_largest_size(tmp_path, monkeypatch):
     assert len(load(path, validation=0.1).validation) == 20
 
 
-def test_a_share_that_is_given_wins_over_the_folders_file(tmp_path):
+def test_an_explicit_fraction_overrides_the_file_in_the_folder(tmp_path):
     write(tmp_path / "train.csv", reviews(40))
     write(tmp_path / "validation.csv", reviews(6))
     assert len(load(tmp_path, validation=0.5).validation) == 20

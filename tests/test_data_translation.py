@@ -147,7 +147,7 @@ def test_of_several_test_files_the_plain_one_is_taken_or_one_is_named(tmp_path):
         ({"task": "imdb", "source": "a"}, "imdb"),
     ],
 )
-def test_the_task_follows_from_what_is_given(changes, task):
+def test_the_task_follows_from_the_options(changes, task):
     assert task_of(DataOptions(**changes)) == task
     assert TASKS[task].kind == ("translation" if task == "translation" else "classification")
 
@@ -287,8 +287,8 @@ def test_the_tokenizer_of_a_classifier_is_refused(tmp_path):
 
 
 def test_files_of_different_lengths(tmp_path):
-    given = files(tmp_path, ENGLISH, GERMAN[:-2])
-    refused(r"train\.en has 40 lines and .*train\.de has 38: each line must be", **given)
+    named = files(tmp_path, ENGLISH, GERMAN[:-2])
+    refused(r"train\.en has 40 lines and .*train\.de has 38: each line must be", **named)
 
 
 @pytest.mark.parametrize(
@@ -301,9 +301,9 @@ def test_files_of_different_lengths(tmp_path):
 )
 @pytest.mark.parametrize("compress", [False, True])
 def test_a_side_that_cannot_be_used(content, message, compress, tmp_path):
-    given = files(tmp_path)
-    Path(given["target"]).write_bytes(gzip.compress(content) if compress else content)
-    refused(message, **given)
+    named = files(tmp_path)
+    Path(named["target"]).write_bytes(gzip.compress(content) if compress else content)
+    refused(message, **named)
 
 
 def test_no_line_with_text_on_both_sides(tmp_path):
@@ -319,9 +319,9 @@ def test_one_pair_cannot_be_cut(tmp_path):
 
 
 def test_a_missing_file(tmp_path):
-    given = files(tmp_path)
-    Path(given["target"]).unlink()
-    refused(r"train\.de: no such file; check the path", **given)
+    named = files(tmp_path)
+    Path(named["target"]).unlink()
+    refused(r"train\.de: no such file; check the path", **named)
     refused(r"nowhere: there is no such folder; check data\.path", path=str(tmp_path / "nowhere"), **EN_DE)
 
 

@@ -165,7 +165,7 @@ def test_names_and_labels_do_not_break_the_card(translates):
     ast.parse(snippet[1])
 
 
-@pytest.mark.parametrize("format", ["hf", "torch-export"])
+@pytest.mark.parametrize("format", ["hf", pytest.param("torch-export", marks=pytest.mark.slow)])
 def test_a_run_is_hashed_once(format, run, tmp_path, monkeypatch):
     hashed = []
     monkeypatch.setattr(storage, "checksum", lambda path: hashed.append(path.name) or checksum(path))

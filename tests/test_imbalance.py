@@ -70,7 +70,7 @@ def test_a_score_that_hides_the_rare_class_is_warned_of(run, tmp_path, capsys):
     assert "tell different stories" in capsys.readouterr().err
 
 
-def test_what_is_warned_of():
+def test_warnings():
     labels, names = np.array([0] * 9 + [1]), ["ham", "spam"]
     hidden = classification_scores(np.tile([1.0, 0.0], (10, 1)), labels, names)
     assert different_stories(hidden)[0].startswith("warning: accuracy 0.9000 and macro F1 0.4737")

@@ -55,7 +55,7 @@ def test_another_width_reads_the_same_tokens(files, monkeypatch):
 
 
 @pytest.mark.parametrize("change", ["texts", "labels", "rows"])
-def test_other_texts_or_labels_are_computed_anew(change, files):
+def test_other_texts_or_labels_are_computed_again(change, files):
     first = train(files, "first")
     if change == "texts":
         (files / "more.txt").write_text((files / "more.txt").read_text().replace("good", "road"))

@@ -103,7 +103,7 @@ def test_a_bag_of_words_that_is_ahead_is_reported_with_advice(csv, tmp_path, cap
     assert "the bag of words is ahead" in capsys.readouterr().err
 
 
-def test_what_is_named_is_not_decided(tmp_path):
+def test_explicit_settings_are_kept(tmp_path):
     for name in ("authors", "bag"):
         overrides = {"data.path": "x.csv", "model.initialization": name, "training.epochs": 2}
         assert load_recipe(None, overrides).model.initialization == name

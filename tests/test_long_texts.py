@@ -44,7 +44,7 @@ def test_a_prediction_is_the_mean_over_windows(run):
     assert whole == pytest.approx((mean / mean.sum()).tolist(), abs=1e-5)
 
 
-def test_what_is_cut_is_stated(tmp_path, capsys):
+def test_truncation_is_reported(tmp_path, capsys):
     data = write_long(tmp_path / "long.csv")
     flags = [f"--data.path={data}", "--data.max_length=16", f"--output={tmp_path / 'run'}", "--training.epochs=1"]
     assert train(*flags, *TINY) == 0

@@ -99,8 +99,8 @@ def test_a_query_that_sees_no_key_gives_zeros_and_no_gradient(case, causal):
         pytest.skip("not causal")
     mixer = small(case, torch.float32)
     x = torch.randn(2, 9, 16, requires_grad=True)
-    blind = torch.tensor([[True] * 9, [True] * 3 + [False] * 6])
-    y = mixer(x, blind, causal)
+    ignored = torch.tensor([[True] * 9, [True] * 3 + [False] * 6])
+    y = mixer(x, ignored, causal)
     (gradient,) = torch.autograd.grad(y.sum(), x)
     assert y[0].eq(0).all()
     assert gradient[0].eq(0).all()
@@ -206,7 +206,7 @@ def test_unknown_names_suggest_the_nearest():
 
 
 @pytest.mark.parametrize(
-    ("system", "given", "reported"),
+    ("system", "settings", "reported"),
     [
         ("performer", {"features": 0}, "features must be an integer of at least 1, got 0"),
         ("performer", {"features": 8.5}, "features must be an integer of at least 1, got 8.5"),
@@ -218,12 +218,12 @@ def test_unknown_names_suggest_the_nearest():
         ("nystromformer", {"kernel": 4}, "kernel must be odd"),
     ],
 )
-def test_wrong_settings_are_reported(system, given, reported):
+def test_wrong_settings_are_reported(system, settings, reported):
     with pytest.raises(ValueError, match=reported):
-        build_mixer(system, SHAPE, given)
+        build_mixer(system, SHAPE, settings)
 
 
-def test_settings_that_are_not_given_have_their_defaults():
+def test_unset_settings_have_their_defaults():
     assert resolved_settings("performer", {"features": 8}) == {"features": 8, "seed": 0}
     assert resolved_settings("transformer") == {}
 
@@ -376,8 +376,8 @@ for folder in sorted(Path(sys.argv[1]).iterdir()):
 def test_saved_models_give_the_same_logits_in_a_fresh_process(tmp_path):
     ids, mask = torch.randint(1, 50, (2, 9)), (~padding_of(9, 6)).long()
     for system in SYSTEMS:
-        given = {**SMALL.get(system, {}), **({"seed": 5} if system in STOCHASTIC else {})}
-        model = PeerForSequenceClassification(tiny_config(system, system_settings=given)).eval()
+        chosen = {**SMALL.get(system, {}), **({"seed": 5} if system in STOCHASTIC else {})}
+        model = PeerForSequenceClassification(tiny_config(system, system_settings=chosen)).eval()
         model.save_pretrained(tmp_path / system)
         torch.save((ids, mask, model(ids, mask).logits.detach()), tmp_path / system / "expected.pt")
     done = subprocess.run(

@@ -15,8 +15,8 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 @pytest.mark.parametrize("name", list(SYSTEMS))
 def test_the_table_has_what_the_registry_has(name):
     system = SYSTEMS[name]
-    given = [f"{key}={p.default}" for key, p in settings.known_settings(system.build).items()]
-    cells = [f"`{name}`", system.citation, system.complexity, str(system.capabilities), ", ".join(given) or "none"]
+    defaults = [f"{key}={p.default}" for key, p in settings.known_settings(system.build).items()]
+    cells = [f"`{name}`", system.citation, system.complexity, str(system.capabilities), ", ".join(defaults) or "none"]
     assert "| " + " | ".join(cells) + " |" in TEXT
     assert len(re.findall(rf"^\| `{name}` \|", TEXT, re.MULTILINE)) == 2
 

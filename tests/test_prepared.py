@@ -229,9 +229,9 @@ def test_damaged_or_old_data_are_prepared_again(damage, tmp_path, capsys):
     before = {file.name: file.read_bytes() for file in folder.glob("*.arrow")}
     damage(folder)
     load(path)
-    said = capsys.readouterr().err
-    assert "prepared again" in said
-    assert ("another version" in said) == (damage is age)
+    printed = capsys.readouterr().err
+    assert "prepared again" in printed
+    assert ("another version" in printed) == (damage is age)
     assert {file.name: file.read_bytes() for file in folder.glob("*.arrow")} == before
     load(path)
     assert "prepared again" not in capsys.readouterr().err
@@ -341,8 +341,8 @@ def test_prepare_then_train_then_list_then_clear(tmp_path, cache, capsys, monkey
     path = write_csv(tmp_path / "a.csv")
     command = training_of(path, tmp_path / "run", "--training.epochs=1")
     assert main(["prepare", *command]) == 0
-    said = capsys.readouterr().out
-    assert f"prepared data: {cache}" in said
+    printed = capsys.readouterr().out
+    assert f"prepared data: {cache}" in printed
     assert not (tmp_path / "run").exists()
     monkeypatch.setattr(parts, "encode", lambda *_: pytest.fail("tokenized again"))
     assert train(*command) == 0

@@ -85,7 +85,7 @@ def causal(texts) -> Path:
 def test_windows_are_few_and_equal_and_contain_all_tokens(length, room, sizes):
     whole = np.arange(100, 100 + length)
     encoded = Encoded(np.array([1, *whole, 2, 1, 2]), np.array([0, length + 2, length + 4]))
-    found = cut_windows(encoded, room + 2, (1, 1), ([1], [2])).rows()
+    found = cut_windows(encoded, room + 2, ([1], [2]))[0].rows()
     assert [len(row) - 2 for row in found] == sizes
     assert all(row[0] == 1 and row[-1] == 2 for row in found)
     np.testing.assert_array_equal(np.concatenate([row[1:-1] for row in found]), whole)

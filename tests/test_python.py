@@ -65,9 +65,9 @@ def test_a_loaded_run_predicts_what_the_command_line_does(run, folder, capsys):
     assert [found.line() for found in loaded.predict(TEXTS)] == capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize("given", [list, tuple, np.array, pd.Series, lambda texts: pd.DataFrame({"comment": texts})])
-def test_texts_can_be_any_sequence(run, given):
-    assert run.predict(given(TEXTS)) == run.predict(TEXTS)
+@pytest.mark.parametrize("texts", [list, tuple, np.array, pd.Series, lambda texts: pd.DataFrame({"comment": texts})])
+def test_texts_can_be_any_sequence(run, texts):
+    assert run.predict(texts(TEXTS)) == run.predict(TEXTS)
 
 
 def test_one_text_has_one_prediction_and_missing_text_is_empty(run):
@@ -76,10 +76,10 @@ def test_one_text_has_one_prediction_and_missing_text_is_empty(run):
     assert run.predict([]) == []
 
 
-@pytest.mark.parametrize(("given", "complaint"), [([3], "text 1 is a int"), (3, "list of texts"), ({}, "a list")])
-def test_what_is_not_text_is_refused(run, given, complaint):
+@pytest.mark.parametrize(("texts", "complaint"), [([3], "text 1 is a int"), (3, "list of texts"), ({}, "a list")])
+def test_other_types_are_refused(run, texts, complaint):
     with pytest.raises(UserError, match=complaint):
-        run.predict(given)
+        run.predict(texts)
 
 
 def test_predictions_are_a_table(run):

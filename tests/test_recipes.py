@@ -142,7 +142,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("content", "complaint"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_in_a_recipe_is_one_line(content, complaint, tmp_path):
+def test_errors_in_a_recipe_are_one_line(content, complaint, tmp_path):
     (tmp_path / "my.yaml").write_text(content)
     with pytest.raises(UserError) as caught:
         load_recipe(tmp_path / "my.yaml")

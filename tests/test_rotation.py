@@ -34,7 +34,7 @@ def test_u_ut_tends_to_half_the_identity():
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(16, 64), (64, 16), (16, 24), (24, 16), (16, 16)])
-def test_only_what_is_used_is_drawn(inputs, outputs):
+def test_only_the_numbers_in_use_are_drawn(inputs, outputs):
     """The cut pair is the corner of the whole matrices, as far as the stream draws them in the same order."""
     rank = min(inputs, outputs)
     u, v = drawn_pair((5,), inputs, outputs, 2, 3, "paper")

@@ -43,7 +43,7 @@ def test_a_value_worked_out_by_hand():
     assert result.bleu == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
 
 
-def test_what_is_too_short_is_punished():
+def test_short_translations_are_penalized():
     result = score(["the cat sat on"], ["the cat sat on the mat"])
     assert result.brevity_penalty == pytest.approx(2.718281828 ** (1 - 6 / 4))
     assert result.bleu == pytest.approx(100 * result.brevity_penalty)

@@ -68,14 +68,14 @@ def test_a_default_is_written_once():
 
 
 def test_a_setting_reaches_the_place_that_uses_it():
-    for attention, given, name in (
+    for attention, setting, name in (
         ("linear", {"num_features": 7}, "features"),
         ("linear", {"feature_redraw_interval": 3}, "redraw_interval"),
         ("auto", {"attention_memory_budget": 5}, "memory_budget"),
     ):
-        model = build_transevolve("Model", **TINY, attention=attention, layer_norm_eps=1e-2, **given)
+        model = build_transevolve("Model", **TINY, attention=attention, layer_norm_eps=1e-2, **setting)
         block = model.encoder.blocks[0]
-        assert getattr(block.attention.backend, name) == next(iter(given.values()))
+        assert getattr(block.attention.backend, name) == next(iter(setting.values()))
         assert block.norm.eps == 1e-2
 
 

@@ -109,9 +109,9 @@ def test_predicts_a_file_as_its_lines(run, tmp_path, capsys):
     assert main(["predict", str(run), "--json", "--file", str(tmp_path / "texts.txt"), "--batch_tokens", "64"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert main(["predict", str(run), "--json", *texts]) == 0
-    given = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["probabilities"]["yes"] for row in found] == pytest.approx(
-        [row["probabilities"]["yes"] for row in given], abs=1e-5
+        [row["probabilities"]["yes"] for row in printed], abs=1e-5
     )
     assert [row["label"] for row in found] == ["yes" if n % 3 else "no" for n in range(100)]
 

@@ -43,7 +43,7 @@ def training_of(csv: Path, run: Path, *more: object) -> list[str]:
 
 
 def process(arguments: list[str], **settings) -> subprocess.Popen:
-    """The program in a process of its own, on one thread."""
+    """The program in a separate process, on one thread."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **settings.pop("env", {})}
     return subprocess.Popen(
         [sys.executable, "-m", "transevolve", *arguments],

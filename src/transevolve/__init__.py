@@ -1,7 +1,7 @@
 """TransEvolve: Transformer depth as the evolution of interacting particles (Dutta et al., NeurIPS 2021).
 
-Importing it is cheap: names load on first use, and the Auto classes of transformers learn the models when transformers
-loads them.
+Importing it is cheap: names are loaded on first use, and models are registered with the Auto classes of transformers
+when transformers loads them.
 """
 
 from importlib import import_module

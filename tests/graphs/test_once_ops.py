@@ -22,9 +22,9 @@ def test_opcheck(causal, spread):
     v, mask = torch.randn(4, 7, 5, requires_grad=True), torch.zeros(4, 7, dtype=torch.bool)
     torch.library.opcheck(once_begin, (q, k, log_w, mask, causal, 3, 5))
     p, d, left, right = (t.detach() for t in once_begin(q, k, log_w, mask, causal, 3, 5))
-    given = [d[:, 0], log_w[:, 0].detach(), v, left[0], right[0], q, k]
-    given = [t.detach().clone().requires_grad_() for t in given]
-    torch.library.opcheck(once_mix, (p, *given, mask, causal))
+    inputs = [d[:, 0], log_w[:, 0].detach(), v, left[0], right[0], q, k]
+    inputs = [t.detach().clone().requires_grad_() for t in inputs]
+    torch.library.opcheck(once_mix, (p, *inputs, mask, causal))
 
 
 @pytest.mark.parametrize("kind", KINDS)

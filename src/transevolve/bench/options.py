@@ -48,7 +48,10 @@ class RunOptions:
         self.require_positive("threads", "vocab")
         self.require_unique("systems")
         self.specs()
-        check_device(self.device)
+        from ..core.devices import require_device
+
+        if require_device(self.device).type not in ("cpu", "cuda"):
+            raise ValueError(f"benchmarks run on cpu and cuda, not on {self.device!r}")
 
     def require_positive(self, *names: str) -> None:
         for name in names:
@@ -187,16 +190,3 @@ def _parse_translator(text: str, size: str) -> "Spec":
     if text.partition(":")[0] not in VARIANTS or "@" in text:
         raise ValueError(f"cannot translate with {text!r}" + suggestion(text, [*VARIANTS, MARIAN]))
     return parse_spec(text, size)
-
-
-def check_device(name: str) -> None:
-    import torch
-
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"unknown device {name!r}; use cpu, cuda or cuda:1") from error
-    if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"benchmarks run on cpu and cuda, not on {name!r}")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"no device {name!r} here: PyTorch {torch.__version__} sees {torch.cuda.device_count()} GPUs")

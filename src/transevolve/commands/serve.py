@@ -9,6 +9,7 @@ from typing import Literal
 
 from ..config.command_line import POSITIONAL
 from ..core.errors import UserError
+from ..serving.limits import Limits
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 TOKEN = "TRANSEVOLVE_TOKEN"
@@ -41,13 +42,13 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 8000
     token_file: str | None = None
-    batch: int = 64
-    wait_ms: float = 5.0
-    queue: int = 1024
-    max_body: int = 1_000_000
-    max_texts: int = 256
-    max_characters: int = 100_000
-    timeout: float = 30.0
+    batch: int = Limits.batch
+    wait_ms: float = 1000 * Limits.wait
+    queue: int = Limits.queue
+    max_body: int = Limits.body
+    max_texts: int = Limits.texts
+    max_characters: int = Limits.characters
+    timeout: float = Limits.seconds
     batch_tokens: int = 8192
     threads: int = 0
     precision: Literal["float32", "int8"] | None = None
@@ -63,7 +64,6 @@ def run(options: Options) -> int:
         raise UserError("--threads cannot be negative")
     from ..core.machine import cpu_threads
     from ..inference import load
-    from ..serving.limits import Limits
     from ..serving.server import address, bind, serve
 
     limits = Limits(

@@ -22,7 +22,7 @@ class Options:
         file: A file with one sentence per line, plain or gzip; or csv, tsv, jsonl or parquet.
         column: The column of the sentences in such a table.
         beam: Beams of the search; 1 is greedy; by default the recipe's, usually 4.
-        length_penalty: The exponent a of ((5 + length) / 6)^a, by which scores are divided.
+        length_penalty: The exponent a of ((5 + length) / 6)^a, by which scores are divided; 0.6 by default.
         extra_length: How many tokens longer than its source a translation may be; by default the recipe's.
         n_best: Write this many translations of each sentence, best first, one per line; missing ones are empty lines.
         json: Write one JSON object per line: source, translations and scores.
@@ -38,7 +38,7 @@ class Options:
     file: str | None = None
     column: str | None = None
     beam: int | None = None
-    length_penalty: float = 0.6
+    length_penalty: float | None = None
     extra_length: int | None = None
     n_best: int = 1
     json: bool = False

@@ -91,6 +91,12 @@ def append_line(path: Path, line: str) -> None:
         file.write(f"{line}\n".encode())
 
 
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def remove(path: Path) -> None:
     """Removes a file, a folder, or a link (not its target), if it exists."""
     if path.is_dir() and not path.is_symlink():

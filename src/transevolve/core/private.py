@@ -1,4 +1,4 @@
-"""Everything that is read from private names of other libraries: nothing public says the same.
+"""All uses of private names of other libraries; they have no public equivalent.
 
 Besides these, `training/trainer.py`, `models/generation.py` and `models/heads/seq2seq.py` override private methods of
 Hugging Face's classes.
@@ -11,7 +11,7 @@ import torch
 
 
 def storage_references(storage: torch.UntypedStorage) -> int:
-    """How many references to a storage there are, those of autograd included."""
+    """The number of references to a storage, including those of autograd."""
     return torch._C._storage_Use_Count(storage._cdata)
 
 
@@ -28,7 +28,7 @@ def sharded_modules(model: Any) -> list[str]:
 
 
 def dataset_fingerprint(rows: Any) -> str:
-    """What the datasets library identifies the content of a dataset by."""
+    """The fingerprint by which the datasets library identifies a dataset's content."""
     return rows._fingerprint
 
 
@@ -38,7 +38,7 @@ def dataset_indices(rows: Any) -> Any:
 
 
 def forget_device(device: torch.device) -> None:
-    """Lets accelerate choose its device again, if it has chosen one of another type before."""
+    """Resets the device that accelerate has chosen, if it is of another type."""
     from accelerate import PartialState
     from accelerate.state import AcceleratorState
 

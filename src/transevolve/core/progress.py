@@ -2,13 +2,11 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from .messages import say
 
-T = TypeVar("T")
 SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -71,14 +69,6 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def track(items: Iterable[T], title: str, total: int | None, unit: str) -> Iterator[T]:
-    """Iterates over the items and shows a progress bar."""
-    with Bar(title, total, unit) as bar:
-        for item in items:
-            yield item
-            bar.update()
 
 
 def clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""All that a classifier starts with from its own texts: vectors, class weights, pooling weights, tokens seen."""
+"""Initial values of a classifier from its texts: vectors, class weights, pooling weights, and the tokens seen."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ def bag_start(
 ) -> BagStart:
     """From labelled texts, text i being `ids[offsets[i]:offsets[i + 1]]`, and unlabelled ones, which are read twice.
 
-    `multi_hot` is (rows, classes), 1 where a text is of a class; None if labels are no classes.
+    `multi_hot` is (rows, classes), 1 if the text belongs to the class; None if labels are not classes.
     Of the `width` dimensions the last `classes` belong to naive Bayes, if they leave at least as many to co-occurrence.
-    Special tokens count as seen wherever labelled texts hold them.
+    Special tokens count as seen if labelled texts contain them.
     """
     labelled = (ids[a:b] for a, b in pairwise(offsets))
     counts = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled).counts

@@ -1,5 +1,6 @@
 """Chooses the text and label columns of a table: as named by the user, or recognised by name or content."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
@@ -27,31 +28,30 @@ Columns = str | list[str]
 def choose_columns(table: Table, text: Columns | None = None, label: Columns | None = None) -> tuple[Columns, Columns]:
     """The text columns (one, or two for pairs) and the label columns (one or several).
 
-    A column that the user names must exist. Other columns are recognised by a common name. In a table of two columns,
-    one common name is enough; with none, the column with fewer distinct values is the label.
+    A column that the user names must exist. Other columns are recognised by a common name, or by being the only one
+    left. In a table of two columns without common names, the column with fewer distinct values is the label.
     """
-    if text is None:
-        text = recognised_pair(table.columns, label)
-    if isinstance(text, str | None) and isinstance(label, str | None):
-        return _choose_two(table, text, label)
-    texts, labels = names_of(text), names_of(label)
+    texts = names_of(recognised_pair(table.columns, label) if text is None else text)
+    labels = names_of(label)
     for role, names in (("text", texts), ("label", labels)):
         for name in names:
             require_column(table, name, role)
     if len(texts) > 2:
         raise UserError(f"data.text names {len(texts)} columns, {quoted(texts)}: give one, or two for pairs of texts")
-    twice = [name for position, name in enumerate([*texts, *labels]) if name in [*texts, *labels][:position]]
+    twice = [name for name, count in Counter([*texts, *labels]).items() if count > 1]
     if twice:
         raise UserError(f"data.text and data.label name the column {twice[0]!r} twice: name different columns")
-    found = [recognised(table.columns, TEXT_NAMES, {*labels}), recognised(table.columns, LABEL_NAMES, {*texts})]
-    for names, name, role in ((texts, found[0], "text"), (labels, found[1], "label")):
+    texts = texts or names_of(recognised(table.columns, TEXT_NAMES, {*labels}))
+    labels = labels or names_of(recognised(table.columns, LABEL_NAMES, {*texts}))
+    if not texts and not labels and len(table.columns) == 2:
+        return _by_content(table)
+    for role, names in (("text", texts), ("label", labels)):
         rest = [column for column in table.columns if column not in (*texts, *labels)]
-        if not names and name is None and len(rest) != 1:
+        if not names and len(rest) != 1:
             raise UserError(
                 f"{table.file}: which column contains the {role}s? Name it with data.{role}: {quoted(table.columns)}"
             )
-        if not names:
-            names.append(name or rest[0])
+        names += [] if names else rest
     return texts if len(texts) > 1 else texts[0], labels if len(labels) > 1 else labels[0]
 
 
@@ -59,30 +59,6 @@ def recognised_pair(columns: Sequence[str], label: Columns | None) -> list[str] 
     """Two text columns with the names that common data sets of pairs use."""
     by_name = {column.casefold(): column for column in columns if column not in names_of(label)}
     return next(([by_name[name] for name in pair] for pair in PAIR_NAMES if all(n in by_name for n in pair)), None)
-
-
-def _choose_two(table: Table, text: str | None, label: str | None) -> tuple[str, str]:
-    for role, name in (("text", text), ("label", label)):
-        require_column(table, name, role)
-    if text is not None and text == label:
-        raise UserError(f"data.text and data.label are both {text!r}: name two different columns")
-    text = text or recognised(table.columns, TEXT_NAMES, {label})
-    label = label or recognised(table.columns, LABEL_NAMES, {text})
-    if len(table.columns) == 2:
-        first, second = table.columns
-        if text is None and label is None:
-            return _by_content(table)
-        text = text or (second if label == first else first)
-        label = label or (second if text == first else first)
-    if text is None:
-        raise UserError(
-            f"{table.file}: which column contains the texts? Name it with data.text: {quoted(table.columns)}"
-        )
-    if label is None:
-        raise UserError(
-            f"{table.file}: which column contains the labels? Name it with data.label: {quoted(table.columns)}"
-        )
-    return text, label
 
 
 def choose_text_column(table: Table, text: str | None = None) -> str:

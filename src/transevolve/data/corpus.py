@@ -16,8 +16,17 @@ from .encoding import Encoded, SplitWriter, encode
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .parts import MOST_ROWS, SHARE
 from .prepared import prepared
-from .shards import file_names
-from .splitting import cut_rows, stratified_cut, stratified_sample
+from .shards import names_of_files
+from .splitting import (
+    cut_description,
+    cut_rows,
+    cut_share,
+    is_cut,
+    needed_splits,
+    selection,
+    stratified_cut,
+    stratified_sample,
+)
 from .stored import batched, progress
 from .tokenizers import BOS, DEFAULT_VOCAB_SIZE, MASK, build_tokenizer
 from .windows import cut_windows, special_frame, unigram_entropy
@@ -72,7 +81,7 @@ class CorpusTask:
             replace(options, tokenizer=kind, max_length=max_length, vocab_size=size),
             load,
             loader=f"{self} {SHARE} {MOST_ROWS}",
-            names={split: file_names(paths) for split, paths in files.items()},
+            names=names_of_files(files),
             hub={},
             tokenizer=tokenizer,
             labels=labels,
@@ -89,18 +98,16 @@ class CorpusTask:
         tokenizer: PreTrainedTokenizerFast | None,
         splits: Sequence[Split],
     ) -> TextData:
-        cut = "validation" not in files if options.validation is None else options.validation != 0
-        cut = cut and not isinstance(options.validation, str)
-        parts = self._parts(options, files, cut, splits, learn=tokenizer is None)
-        described = "as saved with the model"
+        parts = self._parts(options, files, splits, learn=tokenizer is None)
+        origin = "as saved with the model"
         if tokenizer is None:
             texts: Any = parts["train"]
-            tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
+            tokenizer, origin = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
             (add_start_token if self.causal else add_mask)(tokenizer)
         report = DataReport(
             task=options.task,
-            selection=_selection(options, files, cut),
-            tokenizer=f"{described}, {len(tokenizer):,} tokens",
+            selection=selection(options, names_of_files(files), described(options)),
+            tokenizer=f"{origin}, {len(tokenizer):,} tokens",
             vocab_size=len(tokenizer),
             max_length=max_length,
             seed=options.seed,
@@ -126,16 +133,11 @@ class CorpusTask:
         self,
         options: DataOptions,
         files: dict[Split, list[Path]],
-        cut: bool,
         splits: Sequence[Split],
         learn: bool,
     ) -> dict[Split, Corpus]:
         """The requested splits, and train if they are derived from it."""
-        needed: set[Split] = {split for split in splits if split in files}
-        if learn or (cut and "validation" in splits):
-            needed.add("train")
-        if cut or options.validation == 0:
-            needed.discard("validation")
+        needed, cut = needed_splits(options, {*files}, splits, learn), is_cut(options, {*files})
         if "train" in needed and "train" not in files:
             raise UserError(f"the task {options.task!r} needs data.path, a file of texts or a folder of them")
         column = options.text if isinstance(options.text, str) else None
@@ -148,13 +150,12 @@ class CorpusTask:
                     f"{whole.origin}: one text cannot be cut into train and validation; add texts, one per line or row,"
                     " or give a file with data.validation"
                 )
-            requested = None if options.validation is None else float(options.validation)
-            share = min(SHARE, MOST_ROWS / len(whole)) if requested is None else requested
+            share = cut_share(options, len(whole), SHARE, MOST_ROWS)
             rest, taken = stratified_cut(np.zeros(len(whole)), share, options.seed)
             if limits["validation"] is None:
                 limits["validation"] = cut_rows(limits["train"], len(rest), len(taken))
             parts["train"] = whole.select(rest, whole.origin)
-            parts["validation"] = whole.select(taken, _cut_description(options))
+            parts["validation"] = whole.select(taken, described(options))
         for split, part in parts.items():
             rows = limits[split]
             if rows is not None and rows < len(part):
@@ -188,12 +189,11 @@ class CorpusTask:
         finally:
             tokenizer.split_special_tokens = recognised
         if not self.causal:
-            before, after = special_frame(tokenizer)
-            return cut_windows(encoded, max_length, (len(before), len(after)), (before, after))
+            return cut_windows(encoded, max_length, special_frame(tokenizer))[0]
         if tokenizer.eos_token_id is not None:
             ids = np.insert(encoded.ids, encoded.offsets[1:], tokenizer.eos_token_id)
             encoded = Encoded(ids, encoded.offsets + np.arange(len(encoded.offsets)))
-        return cut_windows(encoded, max_length)
+        return cut_windows(encoded, max_length)[0]
 
 
 def add_mask(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -217,20 +217,8 @@ def add_start_token(tokenizer: PreTrainedTokenizerFast) -> None:
         backend.decoder = decoders.ByteLevel()
 
 
-def _selection(options: DataOptions, files: dict[Split, list[Path]], cut: bool) -> str:
-    if cut:
-        return f"validation, {_cut_description(options)}"
-    return (
-        "no split: data.validation is 0"
-        if options.validation == 0
-        else f"validation, {file_names(files['validation'])}"
-    )
-
-
-def _cut_description(options: DataOptions) -> str:
-    share = options.validation
-    size = f"{100 * SHARE:g} %, at most {MOST_ROWS:,}" if share is None else f"{100 * float(share):g} %"
-    return f"cut from train (seed {options.seed}, {size})"
+def described(options: DataOptions) -> str:
+    return cut_description(options, SHARE, MOST_ROWS)
 
 
 MASKED = CorpusTask("wordpiece", ("wordpiece", *SUBWORDS, "char", "byte"), causal=False)

@@ -147,7 +147,7 @@ def encode(
     """
     paired = is_paired(tokenizer)
     if max_length is not None and max_length <= tokenizer.num_special_tokens_to_add(pair=paired):
-        raise UserError(f"data.max_length {max_length} leaves no room for text besides the special tokens; increase it")
+        raise no_room(max_length)
     unit = tokenizer.init_kwargs.get("unit")
     if paired:
         pairs = [split_pair(text, where(position)) for position, text in enumerate(texts)]
@@ -155,6 +155,10 @@ def encode(
     if unit is not None:
         return _encode_symbols(tokenizer, unit, texts, max_length)
     return _encode_pieces(tokenizer, texts, max_length, where)
+
+
+def no_room(max_length: int) -> UserError:
+    return UserError(f"data.max_length {max_length} leaves no room for text besides the special tokens; increase it")
 
 
 def _encode_pieces(

@@ -14,6 +14,7 @@ import tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
+from ..core.files import checksum
 from ..core.json_files import read_json
 from ..core.private import dataset_fingerprint
 from .data import DataReport, PairFacts, SplitFacts, TextData
@@ -138,11 +139,6 @@ def tokenizer_digest(tokenizer: PreTrainedTokenizerFast) -> str:
     """The sha256 of everything that affects tokenization."""
     flags = [tokenizer.init_kwargs.get(name) for name in ("unit", "pairs")]
     return hashlib.sha256(f"{tokenizer.backend_tokenizer.to_str()}{flags}".encode()).hexdigest()
-
-
-def checksum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _store(rows: "Dataset", texts: Any, path: Path) -> None:

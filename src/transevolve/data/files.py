@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..core.errors import UserError, quoted
 from .options import DataOptions, Split
-from .shards import file_names, is_shard, open_tables, shards, split_name
+from .shards import is_shard, names_of_files, open_tables, shards, split_name
 from .sources import Source
 from .tables import FORMATS, table_format
 
@@ -19,7 +19,7 @@ SPLIT_NAMES: dict[Split, tuple[str, ...]] = {
 def file_source(options: DataOptions) -> Source:
     files = split_files(options)
     return Source(
-        names={split: file_names(paths) for split, paths in files.items()},
+        names=names_of_files(files),
         tables={split: partial(open_tables, paths) for split, paths in files.items()},
         options=options,
     )

@@ -1,6 +1,5 @@
 """Splits texts that are too long for the model into windows, and averages their predictions."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -8,9 +7,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from transformers import PreTrainedTokenizerFast
 
-from ..core.errors import UserError
-from .encoding import Encoded, concatenated, encode, offsets_of
+from .encoding import Encoded, encode
 from .views import column_array
+from .windows import cut_windows, special_frame
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -20,25 +19,7 @@ def encode_windows(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int, where: Callable[[int], str]
 ) -> tuple[Encoded, Int[np.ndarray, " windows"]]:
     """Windows of at most `max_length` tokens, each with special tokens, and the index of each window's text."""
-    before, after = special_tokens_around(tokenizer)
-    room = max_length - before - after
-    if room < 1:
-        raise UserError(f"data.max_length {max_length} leaves no room for text besides the special tokens; increase it")
-    parts, owners = [], []
-    for number, ids in enumerate(encode(tokenizer, texts, None, where).rows()):
-        body = ids[before : len(ids) - after]
-        for window in np.array_split(body, max(1, math.ceil(len(body) / room))):
-            parts.append(np.concatenate([ids[:before], window, ids[len(ids) - after :]]))
-            owners.append(number)
-    lengths = np.array([len(part) for part in parts], dtype=np.int64)
-    return Encoded(concatenated(parts, tokenizer), offsets_of(lengths)), np.array(owners, dtype=np.int64)
-
-
-def special_tokens_around(tokenizer: PreTrainedTokenizerFast) -> tuple[int, int]:
-    """The number of special tokens before and after a text."""
-    mask = tokenizer.backend_tokenizer.encode("a").special_tokens_mask
-    real = [position for position, special in enumerate(mask) if not special]
-    return real[0], len(mask) - 1 - real[-1]
+    return cut_windows(encode(tokenizer, texts, None, where), max_length, special_frame(tokenizer), least=1)
 
 
 def averaged(

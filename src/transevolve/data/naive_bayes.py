@@ -1,7 +1,7 @@
-"""What single tokens say about the class: the weights of complement naive Bayes (Rennie et al., 2003).
+"""Class weights of single tokens: complement naive Bayes (Rennie et al., 2003).
 
-Unlabelled texts take part through the labels that a teacher gives them: a logistic regression on pooled vectors,
-which knows words that no labelled text holds.
+Unlabelled texts are labelled by a teacher, a logistic regression on pooled vectors, which also knows words that no
+labelled text contains.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,7 @@ Teacher = Callable[[Sparse], np.ndarray]
 
 
 def token_counts(ids: np.ndarray, offsets: np.ndarray, vocab_size: int) -> Sparse:
-    """(rows, vocab): how often each token stands in each text, whose ids are `ids[offsets[i]:offsets[i + 1]]`."""
+    """(rows, vocab): the count of each token in each text, whose ids are `ids[offsets[i]:offsets[i + 1]]`."""
     ones = np.ones(len(ids), dtype=np.float32)
     counts = csr_matrix((ones, ids.astype(np.int64), offsets.astype(np.int64)), shape=(len(offsets) - 1, vocab_size))
     counts.sum_duplicates()
@@ -28,7 +28,7 @@ def token_counts(ids: np.ndarray, offsets: np.ndarray, vocab_size: int) -> Spars
 
 
 def counts_by_class(counts: Sparse, multi_hot: np.ndarray) -> np.ndarray:
-    """(vocab, classes): how often each token stands in texts of each class; `multi_hot` is (rows, classes)."""
+    """(vocab, classes): the count of each token in the texts of each class; `multi_hot` is (rows, classes)."""
     return np.asarray(counts.T @ multi_hot, dtype=np.float64)
 
 
@@ -50,7 +50,7 @@ def pooled(counts: Sparse, vectors: np.ndarray, weight: np.ndarray) -> np.ndarra
 def vector_teacher(
     counts: Sparse, labels: np.ndarray, classes: int, vectors: np.ndarray, weight: np.ndarray
 ) -> Teacher:
-    """Gives each text the probability of each class, from a logistic regression on pooled vectors."""
+    """Returns a function from texts to class probabilities: a logistic regression on pooled vectors."""
     from sklearn.linear_model import LogisticRegression
 
     features = pooled(counts, vectors, weight)

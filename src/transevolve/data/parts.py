@@ -13,9 +13,9 @@ from .data import SplitFacts
 from .encoding import SplitWriter, encode
 from .labels import numeric_hint
 from .long_texts import encode_windows
-from .options import Split
+from .options import DataOptions, Split
 from .rows import Rows
-from .splitting import single_row_classes, stratified_cut, stratified_sample
+from .splitting import cut_description, cut_share, single_row_classes, stratified_cut, stratified_sample
 from .stored import batched, progress
 from .targets import Targets
 
@@ -38,12 +38,11 @@ class Part:
         return Part(self.rows.select(indices), self.values[indices], self.strata[indices], origin)
 
 
-def cut_description(share: float | None, seed: int) -> str:
-    size = f"{100 * SHARE:g} %, at most {MOST_ROWS:,}" if share is None else f"{100 * share:g} %"
-    return f"cut from train (seed {seed}, stratified, {size})"
+def described(options: DataOptions) -> str:
+    return cut_description(options, SHARE, MOST_ROWS, "stratified, ")
 
 
-def cut_validation(train: Part, names: Sequence[str], requested: float | None, seed: int) -> tuple[Part, Part]:
+def cut_validation(train: Part, names: Sequence[str], options: DataOptions) -> tuple[Part, Part]:
     """Split train into train and validation."""
     single = single_row_classes(train.strata)
     if single:
@@ -56,9 +55,9 @@ def cut_validation(train: Part, names: Sequence[str], requested: float | None, s
             " cut from train needs two rows of each class: add rows, or give a file with data.validation"
             f"{hint and f' ({hint})'}"
         )
-    share = min(SHARE, MOST_ROWS / len(train.strata)) if requested is None else requested
-    rest, cut = stratified_cut(train.strata, share, seed)
-    return train.select(rest, train.origin), train.select(cut, cut_description(requested, seed))
+    share = cut_share(options, len(train.strata), SHARE, MOST_ROWS)
+    rest, cut = stratified_cut(train.strata, share, options.seed)
+    return train.select(rest, train.origin), train.select(cut, described(options))
 
 
 def sampled(part: Part, wanted: int | None, seed: int, split: Split) -> Part:

@@ -1,10 +1,11 @@
 """Reads several files as one table: `train-00000-of-00002.csv` and so on, or a folder `train`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..core.errors import UserError
+from .options import Split
 from .tables import FIRST_OF_NEXT, Record, Table, open_table, table_format
 
 NUMBERED = re.compile(r"-\d+-of-\d+")
@@ -58,3 +59,8 @@ def file_names(files: Sequence[Path]) -> str:
     """The names of up to three files, and the number of further ones."""
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return " and ".join(map(str, files[:3])) + more
+
+
+def names_of_files(files: Mapping[Split, Sequence[Path]]) -> dict[Split, str]:
+    """The name of each split in the report."""
+    return {split: file_names(paths) for split, paths in files.items()}

@@ -1,6 +1,43 @@
-"""Seeded, stratified splits and samples."""
+"""Which splits are read, and seeded, stratified cuts and samples of them."""
+
+from collections.abc import Collection, Mapping
 
 import numpy as np
+
+from .options import DataOptions, Split
+
+
+def is_cut(options: DataOptions, names: Collection[Split]) -> bool:
+    """Whether validation is cut from train; `names` are the splits of the source."""
+    if options.validation is None:
+        return "validation" not in names
+    return not isinstance(options.validation, str) and options.validation != 0
+
+
+def needed_splits(options: DataOptions, names: Collection[Split], splits: Collection[Split], learn: bool) -> set[Split]:
+    """The splits to read: those requested, and train if they are cut from it or if there is something to `learn`."""
+    cut, needed = is_cut(options, names), {*splits} & {*names}
+    if learn or (cut and "validation" in splits):
+        needed.add("train")
+    return needed - {"validation"} if cut or options.validation == 0 else needed
+
+
+def cut_share(options: DataOptions, rows: int, share: float, most: int) -> float:
+    """The fraction of train to cut: that of the options, or `share` and at most `most` rows."""
+    return min(share, most / rows) if options.validation is None else float(options.validation)
+
+
+def cut_description(options: DataOptions, share: float, most: int, how: str = "") -> str:
+    asked = options.validation
+    size = f"{100 * share:g} %, at most {most:,}" if asked is None else f"{100 * float(asked):g} %"
+    return f"cut from train (seed {options.seed}, {how}{size})"
+
+
+def selection(options: DataOptions, names: Mapping[Split, str], cut: str) -> str:
+    """What selects the model, for the report; `cut` describes a cut."""
+    if is_cut(options, {*names}):
+        return f"validation, {cut}"
+    return "no split: data.validation is 0" if options.validation == 0 else f"validation, {names['validation']}"
 
 
 def single_row_classes(classes: np.ndarray) -> list[int]:

@@ -8,9 +8,10 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError, nearest, quoted
+from .batching import IGNORED
 from .conll import TaggedSource, tagged_source
 from .data import SplitFacts, TextData
-from .encoding import Encoded, concatenated, id_type, offsets_of
+from .encoding import BATCH, Encoded, concatenated, id_type, no_room, offsets_of
 from .labels import sorted_names
 from .options import DataOptions, Split
 from .parts import Part
@@ -22,7 +23,7 @@ from .text import TextTask
 if TYPE_CHECKING:
     from datasets import Dataset
 
-BATCH, NO_TAG, OUTSIDE = 1024, -100, "O"
+OUTSIDE = "O"
 USES = TEXT_USES - {"hub", "hub_config", "long", "unlabelled"}
 
 
@@ -80,7 +81,7 @@ class TaggedTask(TextTask):
         self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool
     ) -> tuple["Dataset", SplitFacts]:
         encoded, positions = encode_words(tokenizer, part.rows.texts, max_length, part.rows.where)
-        labels = np.full(len(encoded.ids), NO_TAG, dtype=np.int64)
+        labels = np.full(len(encoded.ids), IGNORED, dtype=np.int64)
         for row, (start, tags) in enumerate(zip(encoded.offsets, part.values, strict=False)):
             tagged = positions[row] >= 0
             labels[start + positions[row][tagged]] = tags[tagged]
@@ -107,7 +108,7 @@ def encode_words(
     backend.encode_special_tokens = tokenizer.split_special_tokens
     special = tokenizer.num_special_tokens_to_add()
     if max_length <= special:
-        raise UserError(f"data.max_length {max_length} leaves no room for text besides the special tokens; increase it")
+        raise no_room(max_length)
     backend.enable_truncation(max_length)
     ids, positions, truncated, cut = [], [], 0, 0
     try:

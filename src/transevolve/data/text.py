@@ -12,11 +12,11 @@ from .data import DataReport, SplitFacts, TextData
 from .files import file_source
 from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .pair_tokenizers import pair_tokenizer, single_texts
-from .parts import Part, cut_description, cut_validation, encode_part, sampled
+from .parts import Part, cut_validation, described, encode_part, sampled
 from .prepared import prepared
 from .rows import Rows
 from .sources import Source
-from .splitting import cut_rows
+from .splitting import cut_rows, is_cut, needed_splits, selection
 from .stored import text_column
 from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
@@ -109,23 +109,23 @@ class TextTask:
         if source.pairs and (windows or options.unlabelled is not None):
             name = "long window" if windows else "unlabelled"
             raise UserError(f"data.{name} is for single texts, not for pairs: remove it")
-        described, learned = "as saved with the model", tokenizer is None
+        origin, learned = "as saved with the model", tokenizer is None
         if tokenizer is None:
             train = parts["train"].rows.texts
             texts = single_texts(train, source.pairs)
             if options.unlabelled is not None and size is not None:
                 texts = text_column(chain(train, vocabulary_texts(options.unlabelled, source.columns["text"])))
-            tokenizer, described = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
+            tokenizer, origin = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
             if source.pairs:
                 pair_tokenizer(tokenizer)
         report = DataReport(
             task=options.task,
-            selection=_selection(source, options),
-            tokenizer=f"{described}, {len(tokenizer):,} tokens",
+            selection=selection(options, source.names, described(options)),
+            tokenizer=f"{origin}, {len(tokenizer):,} tokens",
             vocab_size=len(tokenizer),
             max_length=max_length,
             seed=options.seed,
-            validation_cut=_is_cut(source, options),
+            validation_cut=is_cut(options, source.names),
             columns=source.columns,
             settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size if learned else None},
         )
@@ -161,13 +161,9 @@ class TextTask:
         learn: bool,
     ) -> tuple[dict[Split, Part], list[str]]:
         """The requested splits, those they are derived from, and the names of the labels."""
-        cut = _is_cut(source, options)
-        needed: set[Split] = set(splits) & set(source.names)
-        if learn or labels is None or (cut and "validation" in splits):
-            needed.add("train")
+        needed = needed_splits(options, source.names, splits, learn or labels is None)
+        if "train" in needed:
             self._require_train(source, options)
-        if cut or options.validation == 0:
-            needed.discard("validation")
         rows: dict[Split, Rows] = {split: self._renamed(source.read(split)) for split in SPLITS if split in needed}
         if labels is not None:
             names, known = list(labels), "the model"
@@ -179,9 +175,8 @@ class TextTask:
             values = self.targets.values(part, names, known)
             parts[split] = Part(part, values, self.targets.strata(values), part.file)
         limits = {split: options.rows_wanted(split) for split in SPLITS}
-        if cut and "train" in parts:
-            share = None if options.validation is None else float(options.validation)
-            train, validation = cut_validation(parts["train"], names, share, options.seed)
+        if is_cut(options, source.names) and "train" in parts:
+            train, validation = cut_validation(parts["train"], names, options)
             if limits["validation"] is None:
                 limits["validation"] = cut_rows(limits["train"], len(train.values), len(validation.values))
             parts |= {"train": train, "validation": validation}
@@ -202,20 +197,6 @@ class TextTask:
         if ours:
             rows.labels = [ours.get(label, label) for label in rows.labels]
         return rows
-
-
-def _is_cut(source: Source, options: DataOptions) -> bool:
-    """Whether validation is cut from train."""
-    if options.validation is None:
-        return "validation" not in source.names
-    return not isinstance(options.validation, str) and options.validation != 0
-
-
-def _selection(source: Source, options: DataOptions) -> str:
-    if _is_cut(source, options):
-        share = None if options.validation is None else float(options.validation)
-        return f"validation, {cut_description(share, options.seed)}"
-    return "no split: data.validation is 0" if options.validation == 0 else f"validation, {source.names['validation']}"
 
 
 SENTIMENT = {"negative": ("0", "neg"), "positive": ("1", "pos")}

@@ -14,7 +14,16 @@ from .options import PAIR_OPTIONS, SPLITS, SUBWORDS, DataOptions, Split, check_t
 from .pair_sources import PairSource, pair_source, require_train
 from .pairs import Pairs
 from .prepared import prepared
-from .splitting import cut_rows, stratified_cut, stratified_sample
+from .splitting import (
+    cut_description,
+    cut_rows,
+    cut_share,
+    is_cut,
+    needed_splits,
+    selection,
+    stratified_cut,
+    stratified_sample,
+)
 from .stored import Chained, batched, progress
 from .tokenizers import build_tokenizer
 
@@ -40,14 +49,14 @@ def load(
     if tokenizer is not None and tokenizer.eos_token_id is None:
         raise UserError("the model's tokenizer has no end token, which translation needs; choose a translation model")
     source = pair_source(options)
-    cut = _is_cut(options, source)
+    _check_validation(options)
     if tokenizer is None:
         require_train(source)
     max_length = options.max_length or (tokenizer.model_max_length if tokenizer else MAX_LENGTH)
     size = options.vocab_size or VOCAB_SIZE
 
     def load_pairs() -> TextData:
-        return _load(source, options, cut, kind, max_length, size, tokenizer, splits)
+        return _load(source, options, kind, max_length, size, tokenizer, splits)
 
     return prepared(
         replace(options, tokenizer=kind, max_length=max_length, vocab_size=size),
@@ -64,22 +73,21 @@ def load(
 def _load(
     source: PairSource,
     options: DataOptions,
-    cut: bool,
     kind: str,
     max_length: int,
     size: int,
     tokenizer: PreTrainedTokenizerFast | None,
     splits: Sequence[Split],
 ) -> TextData:
-    parts = _parts(source, options, cut, splits, learn=tokenizer is None)
-    described = "as saved with the model"
+    parts = _parts(source, options, splits, learn=tokenizer is None)
+    origin = "as saved with the model"
     if tokenizer is None:
         texts = Chained(parts["train"].sources, parts["train"].targets)
-        tokenizer, described = build_tokenizer(kind, texts, max_length, vocab_size=size, seed=options.seed)
+        tokenizer, origin = build_tokenizer(kind, texts, max_length, vocab_size=size, seed=options.seed)
     report = DataReport(
         task=options.task,
-        selection=_selection(source, options, cut),
-        tokenizer=f"{described}, {len(tokenizer):,} tokens",
+        selection=selection(options, source.names, described(options)),
+        tokenizer=f"{origin}, {len(tokenizer):,} tokens",
         vocab_size=len(tokenizer),
         max_length=max_length,
         seed=options.seed,
@@ -149,8 +157,11 @@ def _count(facts: PairFacts, tokenizer: PreTrainedTokenizerFast, sources: np.nda
         facts.unknown += sum(int((ids == tokenizer.unk_token_id).sum()) for ids in (sources, targets))
 
 
-def _is_cut(options: DataOptions, source: PairSource) -> bool:
-    """Whether validation is cut from train."""
+def described(options: DataOptions) -> str:
+    return cut_description(options, SHARE, MOST_PAIRS)
+
+
+def _check_validation(options: DataOptions) -> None:
     if isinstance(options.validation, str):
         raise UserError(
             "data.validation names one file, but translation needs two: set data.validation_source and"
@@ -158,24 +169,18 @@ def _is_cut(options: DataOptions, source: PairSource) -> bool:
         )
     if options.validation is not None and options.validation_source is not None:
         raise UserError("data.validation and data.validation_source are both set: remove one")
-    return options.validation is not None or "validation" not in source.names
 
 
-def _parts(
-    source: PairSource, options: DataOptions, cut: bool, splits: Sequence[Split], learn: bool
-) -> dict[Split, Pairs]:
+def _parts(source: PairSource, options: DataOptions, splits: Sequence[Split], learn: bool) -> dict[Split, Pairs]:
     """The requested splits, and those they are derived from."""
-    needed: set[Split] = set(splits) & set(source.names)
-    if learn or (cut and "validation" in splits):
-        needed.add("train")
+    needed = needed_splits(options, source.names, splits, learn)
+    if "train" in needed:
         require_train(source)
-    if cut:
-        needed.discard("validation")
     parts: dict[Split, Pairs] = {split: source.readers[split]() for split in SPLITS if split in needed}
     limits = {split: options.rows_wanted(split) for split in SPLITS}
     if "train" in parts:
         parts["train"] = _trainable(parts["train"])
-        if cut and options.validation != 0:
+        if is_cut(options, source.names):
             train, validation = _cut_validation(parts["train"], options)
             if limits["validation"] is None:
                 limits["validation"] = cut_rows(limits["train"], len(train), len(validation))
@@ -198,10 +203,9 @@ def _cut_validation(train: Pairs, options: DataOptions) -> tuple[Pairs, Pairs]:
             f"{train.origin}: one pair cannot be cut into train and validation; add pairs,"
             " or give data.validation_source and data.validation_target"
         )
-    requested = options.validation
-    share = min(SHARE, MOST_PAIRS / len(train)) if requested is None else float(requested)
+    share = cut_share(options, len(train), SHARE, MOST_PAIRS)
     rest, cut = stratified_cut(np.zeros(len(train)), share, options.seed)
-    return train.select(rest, train.origin, train.skipped), train.select(cut, _cut_description(options))
+    return train.select(rest, train.origin, train.skipped), train.select(cut, described(options))
 
 
 def _sampled(part: Pairs, limits: int | None, seed: int) -> Pairs:
@@ -209,18 +213,3 @@ def _sampled(part: Pairs, limits: int | None, seed: int) -> Pairs:
         return part
     origin = f"{part.origin}, a sample of {len(part):,} pairs (seed {seed})"
     return part.select(stratified_sample(np.zeros(len(part)), limits, seed), origin, part.skipped)
-
-
-def _cut_description(options: DataOptions) -> str:
-    share = (
-        f"{100 * SHARE:g} %, at most {MOST_PAIRS:,}"
-        if options.validation is None
-        else f"{100 * float(options.validation):g} %"
-    )
-    return f"cut from train (seed {options.seed}, {share})"
-
-
-def _selection(source: PairSource, options: DataOptions, cut: bool) -> str:
-    if not cut:
-        return f"validation, {source.names['validation']}"
-    return f"validation, {_cut_description(options)}" if options.validation != 0 else "no split: data.validation is 0"

@@ -3,45 +3,48 @@
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from ..core.errors import UserError
-from .encoding import Encoded, offsets_of
+from .encoding import Encoded, no_room, offsets_of
 
 
 def special_frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:
     """The special tokens that the tokenizer adds before and after a text."""
-    ids = list(tokenizer("")["input_ids"])
-    starts = (tokenizer.cls_token_id, tokenizer.bos_token_id)
-    before = next((position for position, token in enumerate(ids) if token not in starts), len(ids))
-    return ids[:before], ids[before:]
+    known = tokenizer.all_special_ids
+    words = (tokenizer.decode([token]) for token in range(len(tokenizer)) if token not in known)
+    for encoding in map(tokenizer.backend_tokenizer.encode, words):
+        real = [position for position, special in enumerate(encoding.special_tokens_mask) if not special]
+        if real:
+            return encoding.ids[: real[0]], encoding.ids[real[-1] + 1 :]
+    return [], []
 
 
 def cut_windows(
-    encoded: Encoded,
-    max_length: int,
-    stripped: tuple[int, int] = (0, 0),
-    framed: tuple[list[int], list[int]] = ([], []),
-) -> Encoded:
+    encoded: Encoded, max_length: int, frame: tuple[list[int], list[int]] = ([], []), least: int = 0
+) -> tuple[Encoded, np.ndarray]:
     """Split each text into as few windows as possible; their lengths differ by at most one token.
 
     Args:
-        encoded: The texts.
+        encoded: The texts, each with the tokens of the frame around it.
         max_length: The maximum number of tokens per window.
-        stripped: The number of tokens to remove at the start and at the end of each text.
-        framed: The tokens to add before and after each window. A text without other tokens has no window.
+        frame: The tokens before and after each window.
+        least: The number of windows of a text without other tokens.
+
+    Returns:
+        The windows, and the index of each window's text.
     """
-    before, after = (np.asarray(tokens, dtype=encoded.ids.dtype) for tokens in framed)
+    before, after = (np.asarray(tokens, dtype=encoded.ids.dtype) for tokens in frame)
     room = max_length - len(before) - len(after)
     if room < 1:
-        raise UserError(f"data.max_length {max_length} leaves no room for text besides the special tokens; increase it")
-    parts: list[np.ndarray] = []
-    lengths: list[int] = []
-    for start, end in zip(encoded.offsets + stripped[0], encoded.offsets[1:] - stripped[1], strict=False):
-        count = -(-(end - start) // room)
-        for window in np.array_split(encoded.ids[start:end], count) if count > 0 else ():
+        raise no_room(max_length)
+    parts, lengths, owners = [encoded.ids[:0]], [], []
+    for owner, ids in enumerate(encoded.rows()):
+        body = ids[len(before) : len(ids) - len(after)]
+        count = max(least, -(-len(body) // room))
+        for window in np.array_split(body, count) if count else ():
             parts += [before, window, after]
             lengths.append(len(before) + len(window) + len(after))
-    ids = np.concatenate(parts) if parts else encoded.ids[:0]
-    return Encoded(ids, offsets_of(np.array(lengths, dtype=np.int64)))
+            owners.append(owner)
+    counted = offsets_of(np.array(lengths, dtype=np.int64))
+    return Encoded(np.concatenate(parts), counted), np.array(owners, dtype=np.int64)
 
 
 def unigram_entropy(counts: np.ndarray, special: list[int]) -> float:

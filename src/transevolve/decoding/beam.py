@@ -97,8 +97,8 @@ def generate_beams(
     logits_processor: LogitsProcessorList | None = None,
     stopping_criteria: Any = None,
     generation_config: GenerationConfig | None = None,
-    alpha: float = 0.6,
-    extra_length: int = 50,
+    alpha: float = BeamOptions.alpha,
+    extra_length: int = BeamOptions.extra_length,
     **model_kwargs,
 ) -> Tensor | GenerateBeamEncoderDecoderOutput:
     """Beam search for `generate(custom_generate=generate_beams)`.

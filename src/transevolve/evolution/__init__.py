@@ -1,1 +1,1 @@
-"""The paper's sections 4 and 5 in plain PyTorch: nothing here knows of Hugging Face."""
+"""The paper's sections 4 and 5 in plain PyTorch, without Hugging Face."""

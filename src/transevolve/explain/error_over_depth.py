@@ -28,7 +28,7 @@ Table = list[list[float]]
 
 
 @dataclass(frozen=True)
-class Drifting:
+class DepthErrors:
     """Mean distances over texts, each D depths x H heads.
 
     Args:
@@ -63,7 +63,7 @@ class Drifting:
 
 
 @torch.inference_mode()
-def measure(observer: Observer, texts: Sequence[str], limit: int) -> Drifting:
+def measure(observer: Observer, texts: Sequence[str], limit: int) -> DepthErrors:
     """Distances over the texts, each truncated to `limit` tokens."""
     rows, cut = observer.ids(list(texts), limit)
     found = np.stack([_of_one(observer, ids) for ids in rows])
@@ -71,7 +71,7 @@ def measure(observer: Observer, texts: Sequence[str], limit: int) -> Drifting:
     deviation = dict(zip(COMPARED, found.std(0)[0].tolist(), strict=True))
     depths = [(step.number, step.l) for step in observer.steps(rows[0])[:-1]]
     tokens = sum(ids.shape[1] for ids in rows)
-    return Drifting(len(rows), tokens, cut, depths, recomputed, rescaled, deviation)  # pyright: ignore[reportArgumentType]
+    return DepthErrors(len(rows), tokens, cut, depths, recomputed, rescaled, deviation)  # pyright: ignore[reportArgumentType]
 
 
 def _of_one(observer: Observer, ids: Tensor) -> np.ndarray:
@@ -94,7 +94,7 @@ def _variation(a: Tensor, b: Tensor) -> np.ndarray:
     return ((a - b).abs().sum(-1) / 2).mean(-1)[0].double().numpy()
 
 
-def write_picture(path: Path, found: Drifting, title: str) -> None:
+def write_picture(path: Path, found: DepthErrors, title: str) -> None:
     figure = new_figure(17, 5.2)
     left, middle, right = figure.subplots(1, 3)
     _curves(left, found, found.recomputed, "from attention of X$^l$")
@@ -111,7 +111,7 @@ def write_picture(path: Path, found: Drifting, title: str) -> None:
     save(figure, path)
 
 
-def _curves(axes: Any, found: Drifting, tables: dict[str, Table], title: str) -> None:
+def _curves(axes: Any, found: DepthErrors, tables: dict[str, Table], title: str) -> None:
     """One line per kind of attention, dashed for later blocks, over the depths since the initial condition."""
     blocks = sorted({block for block, _ in found.depths})
     for number, name in enumerate(COMPARED):

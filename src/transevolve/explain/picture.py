@@ -55,7 +55,7 @@ def _readout(axes: Any, seen: Observation) -> None:
     for c in np.argsort(-seen.readout.max(0), kind="stable")[:8]:
         axes.plot(range(len(seen.readout)), seen.readout[:, c], "o-", label=plain(seen.labels[c]))
     axes.set(xlabel="after depth", ylabel="probability", ylim=(-0.02, 1.02), xticks=range(len(seen.readout)))
-    axes.set_title("what it would say if it stopped here")
+    axes.set_title("prediction if the model stopped here")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
 

@@ -3,18 +3,17 @@
 import json
 import shlex
 from dataclasses import asdict
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from transformers import PreTrainedConfig
 
 from ..config.recipe import Recipe
-from ..core import markdown
+from ..core.pages import render
 from ..core.yaml_files import dump_yaml
 from ..kinds.base import Kind
 
-TEMPLATE = "card.md.jinja"
+TEMPLATE = "card.md"
 MAX_LABELS = 100
 UNKNOWN_LICENSE = "unknown"
 ABOUT = "[TransEvolve](https://arxiv.org/abs/2109.15142): attention is computed once and evolved over depth."
@@ -30,18 +29,9 @@ def model_card(
     license: str = UNKNOWN_LICENSE,
 ) -> str:
     """Returns the content of README.md."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=False,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    filters = {"escape_markdown": markdown.escape, "code": markdown.code, "code_block": markdown.code_block}
-    environment.filters.update(filters)
     found = result or {}
-    return environment.get_template(TEMPLATE).render(
+    return render(
+        TEMPLATE,
         name=name,
         front=dump_yaml(_front_matter(name, recipe, result, kind.pipeline_tag, license)),
         task=kind.description(config),

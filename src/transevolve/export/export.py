@@ -16,7 +16,7 @@ from ..core.files import staging_folder
 from ..core.machine import describe_machine
 from ..inference import LoadedRun, load
 from ..runs.folder import load_model
-from ..runs.names import CONFIG, INT8_WEIGHTS, MANIFEST, RESULTS
+from ..runs.names import CONFIG, INT8_WEIGHTS, MANIFEST, RESULTS, TOKENIZER
 from ..runs.results import read_results
 from .card import UNKNOWN_LICENSE, model_card
 from .classifier import Logits, dynamic_shapes, largest_difference, logits_of, require_close, sample
@@ -27,7 +27,7 @@ from .timing import Timing, compare
 from .translation import write_translator
 
 REQUIRES = "pip install transevolve; `import transevolve` before from_pretrained registers the model"
-TOKENIZER_AND_LABELS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+TOKENIZER_AND_LABELS = (CONFIG, *TOKENIZER, "special_tokens_map.json")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ..decoding import beam_search
 from ..inference import LoadedRun
 from ..kinds.translation import run_search
 from ..models.heads.seq2seq import TransEvolveForConditionalGeneration
+from ..runtime import DECODER, ENCODER, FACTS, TOKENIZER
 from .classifier import dynamic_shapes, require_close, sample
 from .int8_onnx import quantize_onnx
 from .onnx import INPUTS, write_onnx
@@ -19,7 +20,7 @@ from .program import load_program, write_program
 from .timing import Timing, alternate
 from .translator import MAX_BEAMS, SourceGraph, StepGraph, prepare, step_sample, step_shapes
 
-ENCODER, DECODER, FACTS = "encoder", "decoder", "translator.json"
+PROGRAMS = "encoder.pt2", "decoder.pt2"
 SENTENCES, TOKENS = 8, (3, 7, 12, 20)
 TOLERANCE = 1e-3
 TEXTS = ["A text.", "Ein Satz, 12 Wörter [PAD]!"]
@@ -42,18 +43,18 @@ def write_translator(run: LoadedRun, folder: Path, format: str, int8: bool, roun
     blocks = range(len(model.decoder.blocks))
     names = ["values", *(f"{what}_{b}" for b in blocks for what in ("cross_keys", "cross_bias"))]
     if format == "torch-export":
-        write_program(source, arguments, dynamic_shapes(), folder / f"{ENCODER}.pt2")
-        write_program(step, *steps, folder / f"{DECODER}.pt2")
+        write_program(source, arguments, dynamic_shapes(), folder / PROGRAMS[0])
+        write_program(step, *steps, folder / PROGRAMS[1])
         return _step_difference(step, folder), []
     inputs, outputs = ["tokens", "position", "visible", *names, *past], ["scores", "ids"]
-    write_onnx(source, arguments, dynamic_shapes(), INPUTS, names, folder / f"{ENCODER}.onnx")
+    write_onnx(source, arguments, dynamic_shapes(), INPUTS, names, folder / ENCODER)
     present = [name.replace("past", "present") for name in past]
-    write_onnx(step, *steps, inputs, [*outputs, *present], folder / f"{DECODER}.onnx")
+    write_onnx(step, *steps, inputs, [*outputs, *present], folder / DECODER)
     if int8:
         for name in (ENCODER, DECODER):
-            quantize_onnx(folder / f"{name}.onnx")
+            quantize_onnx(folder / name)
     (folder / FACTS).write_text(json.dumps(_facts(run, step), indent=1) + "\n", encoding="utf-8")
-    shutil.copyfile(run.folder / "tokenizer.json", folder / "tokenizer.json")
+    shutil.copyfile(run.folder / TOKENIZER, folder / TOKENIZER)
     return _compare_searches(run, folder, int8, rounds)
 
 
@@ -79,12 +80,12 @@ def _facts(run: LoadedRun, step: StepGraph) -> dict:
 
 def _step_difference(step: StepGraph, folder: Path) -> float:
     """Returns the difference of one step, with other sizes than those it was traced with."""
-    program, source = load_program(folder / f"{DECODER}.pt2"), load_program(folder / f"{ENCODER}.pt2")
+    source, program = (load_program(folder / name) for name in PROGRAMS)
     with torch.no_grad():
         encoded = list(source(*sample(3, 9, step.embedding.num_embeddings)))
         example = step_sample(step, encoded, beams=2, length=5)
         difference = float((step(*example)[0] - program(*example)[0]).abs().max())
-    require_close(difference, f"{DECODER}.pt2", TOLERANCE)
+    require_close(difference, PROGRAMS[1], TOLERANCE)
     return difference
 
 
@@ -113,9 +114,9 @@ def _compare_searches(run: LoadedRun, folder: Path, int8: bool, rounds: int) -> 
         for expected, found in zip(ours(), theirs(), strict=True):
             worst = max(worst, abs(expected[0].score - found[0].score))
             if not int8 and expected[0].ids != found[0].ids and abs(expected[0].score - found[0].score) > TOLERANCE:
-                raise UserError(f"{DECODER}.onnx decodes different tokens than the model: it was not written")
+                raise UserError(f"{DECODER} decodes different tokens than the model: it was not written")
         if rounds:
             timings.append(alternate(length, ours, theirs, rounds))
     if not int8:
-        require_close(worst, f"{DECODER}.onnx", TOLERANCE)
+        require_close(worst, DECODER, TOLERANCE)
     return worst, timings

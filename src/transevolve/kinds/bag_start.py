@@ -1,4 +1,4 @@
-"""A classifier that starts as a bag of words: what that decides in its recipe, and how its weights get it."""
+"""Classifiers that start as a bag of words: their default settings and their initial weights."""
 
 from typing import Any
 
@@ -64,9 +64,9 @@ def _shape(width: int) -> dict[str, int]:
 
 
 def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, multi_hot: np.ndarray | None) -> None:
-    """Puts word vectors, document frequencies and class weights of the training texts into a fresh model.
+    """Initializes a new model with word vectors, document frequencies and class weights of the training texts.
 
-    `multi_hot` has a row for each text and a column for each class; None where labels are no classes.
+    `multi_hot` has a row for each text and a column for each class; None if labels are not classes.
     """
     assert data.train is not None
     lengths, seed = column_array(data.train, "length"), recipe.training.seed
@@ -108,7 +108,7 @@ def _kept_start(
 
 
 def rows_within(lengths: np.ndarray, tokens: int, seed: int) -> np.ndarray:
-    """Random rows of so many tokens at most, in order; at least one."""
+    """Random rows with at most `tokens` tokens, in order; at least one row."""
     order = np.random.RandomState(seed).permutation(len(lengths))
     return np.sort(order[: max(1, int(np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")))])
 

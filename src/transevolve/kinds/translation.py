@@ -199,8 +199,9 @@ class Translation(Kind):
 
 def run_search(recipe: Recipe, **changes: Any) -> BeamOptions:
     """The search of a recipe, with changes by the names of `translate`'s options; None keeps a value."""
-    own = {"beam": recipe.training.beams, "length_penalty": 0.6, "extra_length": recipe.training.extra_length}
-    asked = own | {"n_best": 1} | {name: value for name, value in changes.items() if value is not None}
+    training = recipe.training
+    asked = {"beam": training.beams, "length_penalty": BeamOptions.alpha, "extra_length": training.extra_length}
+    asked |= {"n_best": 1} | {name: value for name, value in changes.items() if value is not None}
     for name in ("beam", "extra_length", "n_best"):
         if asked[name] < 1:
             raise UserError(f"--{name} must be at least 1, not {asked[name]}")

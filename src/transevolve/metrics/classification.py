@@ -1,10 +1,13 @@
 """Classification metrics: loss, accuracy, macro F1, and scores per class."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+
+ZERO: Any = 0  # scikit-learn declares `zero_division` as a string only
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class ClassificationScores:
     confusion: Int[np.ndarray, "classes classes"]
 
 
+def class_scores(labels: Sequence[str], columns: Any) -> list[ClassScore]:
+    """The scores of each class, from the columns of scikit-learn: precision, recall, F1, rows."""
+    rows = zip(labels, *(np.asarray(column).tolist() for column in columns), strict=True)
+    return [ClassScore(label, *scores) for label, *scores in rows]
+
+
 def classification_scores(
     logits: Float[np.ndarray, "rows classes"], truth: Int[np.ndarray, " rows"], labels: list[str]
 ) -> ClassificationScores:
@@ -37,12 +46,7 @@ def classification_scores(
     from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
     found, numbers = logits.argmax(-1), np.arange(len(labels))
-    zero: Any = 0
-    columns: Any = precision_recall_fscore_support(truth, found, labels=numbers, zero_division=zero)
-    classes = [
-        ClassScore(label, float(precision), float(recall), float(f1), int(rows))
-        for label, precision, recall, f1, rows in zip(labels, *columns, strict=True)
-    ]
+    classes = class_scores(labels, precision_recall_fscore_support(truth, found, labels=numbers, zero_division=ZERO))
     return ClassificationScores(
         loss=float(-log_softmax(logits, axis=-1)[np.arange(len(truth)), truth].mean()),
         accuracy=float(accuracy_score(truth, found)),

@@ -1,12 +1,11 @@
 """Multi-label metrics: micro and macro F1, exact matches, and thresholds."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from .classification import ClassScore
+from .classification import ZERO, ClassScore, class_scores
 
 UNDECIDED = 0.5
 
@@ -31,15 +30,11 @@ def label_set_scores(
     from scipy.special import expit
     from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 
-    found, zero = (expit(logits) >= thresholds).astype(int), _zero()
-    columns: Any = precision_recall_fscore_support(truth, found, average=None, zero_division=zero)
-    labels = [
-        ClassScore(name, float(precision), float(recall), float(f1), int(rows))
-        for name, precision, recall, f1, rows in zip(names, *columns, strict=True)
-    ]
+    found = (expit(logits) >= thresholds).astype(int)
+    labels = class_scores(names, precision_recall_fscore_support(truth, found, average=None, zero_division=ZERO))
     return LabelSetScores(
         loss=float((np.logaddexp(0, logits) - truth * logits).mean()),
-        micro_f1=float(f1_score(truth, found, average="micro", zero_division=zero)),
+        micro_f1=float(f1_score(truth, found, average="micro", zero_division=ZERO)),
         macro_f1=float(np.mean([score.f1 for score in labels if score.rows] or [0.0])),
         exact_match=float(accuracy_score(truth, found)),
         labels=labels,
@@ -66,7 +61,3 @@ def best_thresholds(
         best = np.flatnonzero(f1 >= f1.max() - 1e-12)
         chosen[label] = halfway[best[np.abs(halfway[best] - UNDECIDED).argmin()]]
     return chosen
-
-
-def _zero() -> Any:
-    return 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from .classification import ClassScore
+from .classification import ZERO, ClassScore
 
 OUTSIDE, PREFIXES = "O", ("B-", "I-", "E-", "S-", "L-", "U-", "M-")
 TOTALS = ("micro avg", "macro avg", "weighted avg", "accuracy")
@@ -59,15 +59,13 @@ def _entities(truth: Tags, found: Tags) -> dict[str, Any]:
 
     if not get_entities(list(truth)) and not get_entities(list(found)):
         return {"micro avg": {"precision": 0.0, "recall": 0.0, "f1-score": 0.0, "support": 0}}
-    zero: Any = 0
-    report: Any = classification_report(list(truth), list(found), output_dict=True, zero_division=zero)
+    report: Any = classification_report(list(truth), list(found), output_dict=True, zero_division=ZERO)
     return report
 
 
 def _tags(truth: list[str], found: list[str]) -> dict[str, Any]:
     from sklearn.metrics import classification_report
 
-    zero: Any = 0
     present = sorted(set(truth))
-    report: Any = classification_report(truth, found, labels=present, output_dict=True, zero_division=zero)
+    report: Any = classification_report(truth, found, labels=present, output_dict=True, zero_division=ZERO)
     return report

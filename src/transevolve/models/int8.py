@@ -1,8 +1,8 @@
-"""Dynamic int8 on a CPU: weights with a scale per row, activations quantized as they come, by PyTorch's kernels.
+"""Dynamic int8 on a CPU: weights with a scale per row, activations quantized dynamically, by PyTorch's kernels.
 
 Linear layers, embeddings and the output projection are quantized; norms, depths and biases stay as they are. A weight
 that is shared, as between embedding and output, stays shared. Random rotations are folded into one matrix first; they
-are drawn again when a model is loaded, so they take no room in its file.
+are drawn again when a model is loaded, so they are not stored.
 """
 
 import math
@@ -25,13 +25,13 @@ SCALE = "scale"
 
 @contextmanager
 def _supported() -> Iterator[None]:
-    """Hides the announcement that a later PyTorch will have these tensors in another form."""
+    """Hides the warning that quantized tensors will change in a later version of PyTorch."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
         yield
 
 
-class Rows(nn.Module):
+class Int8Matrix(nn.Module):
     """A matrix as int8 with a scale per row."""
 
     weight: Tensor
@@ -55,7 +55,7 @@ class Rows(nn.Module):
             )
 
 
-class Int8Linear(Rows):
+class Int8Linear(Int8Matrix):
     """`nn.Linear` on PyTorch's int8 kernels. Activations have 7 bits where the CPU's 8-bit products could overflow."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
@@ -73,7 +73,7 @@ class Int8Linear(Rows):
         return {**self.__dict__, "_packed": None}
 
 
-class Int8Embedding(Rows):
+class Int8Embedding(Int8Matrix):
     """`nn.Embedding`, or `TokenEmbedding` without its dropout."""
 
     seen: Tensor | None
@@ -93,7 +93,7 @@ class Int8Embedding(Rows):
 def quantize(model: PreTrainedModel) -> PreTrainedModel:
     """Quantizes a model in place; it can then be used, and no longer trained."""
     model.eval()
-    shared: dict[int, Rows] = {}
+    shared: dict[int, Int8Matrix] = {}
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             made = _int8(child)
@@ -107,7 +107,7 @@ def quantize(model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
-def _int8(module: nn.Module) -> Rows | None:
+def _int8(module: nn.Module) -> Int8Matrix | None:
     if type(module) in LINEAR:
         module = cast(nn.Linear, module)
         return Int8Linear(module.weight, module.bias)
@@ -119,13 +119,13 @@ def _int8(module: nn.Module) -> Rows | None:
 
 
 def is_int8(model: PreTrainedModel) -> bool:
-    return any(isinstance(module, Rows) for module in model.modules())
+    return any(isinstance(module, Int8Matrix) for module in model.modules())
 
 
 def int8_weights(floats: PreTrainedModel, model: PreTrainedModel) -> dict[str, Tensor]:
     """What to store of a quantized model: the weights of the original by their names, int8 with scales where it has
     them. A shared weight is stored once."""
-    made = {name: module for name, module in model.named_modules() if isinstance(module, Rows)}
+    made = {name: module for name, module in model.named_modules() if isinstance(module, Int8Matrix)}
     stored: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in floats.state_dict(keep_vars=True).items():
@@ -156,7 +156,7 @@ def restore(model: PreTrainedModel, stored: dict[str, Tensor]) -> PreTrainedMode
     """A model that holds `float_weights(stored)`, as it was quantized before."""
     quantize(model)
     for name, module in model.named_modules():
-        if isinstance(module, Rows) and f"{name}.{SCALE}" in stored:
+        if isinstance(module, Int8Matrix) and f"{name}.{SCALE}" in stored:
             module.weight.copy_(stored[f"{name}.weight"])
             module.scale.copy_(stored[f"{name}.{SCALE}"])
     return model

@@ -68,7 +68,7 @@ def set_class_weights(embedding: TokenEmbedding, weights: Float[np.ndarray, "voc
 
 @torch.no_grad()
 def read_class_weights(head: PoolingHead, scale: float) -> None:
-    """Makes the head read only the class dimensions: at first the model is naive Bayes."""
+    """Makes the head read only the class dimensions: the initial model is naive Bayes."""
     classifier = head.classifier
     classes = classifier.out_features
     classifier.weight.zero_()

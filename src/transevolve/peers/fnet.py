@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ..evolution.initial import at_least_float32
 from ..evolution.reads import read
 from .base import Capabilities, Mixer
 from .system import System
@@ -35,7 +36,7 @@ class FNet(Mixer):
         """There are no parameters."""
 
     def mix(self, x, key_padding_mask, causal):
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        wide = x.to(at_least_float32(x.dtype))
         y = _Fourier.apply(wide) if key_padding_mask is None else _by_length(wide, ~key_padding_mask)
         return y.to(x.dtype)
 

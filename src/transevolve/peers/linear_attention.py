@@ -6,6 +6,7 @@ Differs from the paper: no epsilon is added to normalisers; if a query sees no k
 import torch
 from torch.nn.functional import elu
 
+from ..evolution.initial import at_least_float32
 from .base import Capabilities, MixerShape
 from .heads import Attention
 from .kernel import kernel_attention, without_padding
@@ -20,7 +21,7 @@ class LinearAttention(Attention):
         self.reset_parameters()
 
     def attend(self, q, k, v, key_padding_mask, causal):
-        wide = torch.promote_types(q.dtype, torch.float32)
+        wide = at_least_float32(q.dtype)
         with torch.autocast(q.device.type, enabled=False):
             features = without_padding(elu(k.to(wide)) + 1, key_padding_mask)
             return kernel_attention(elu(q.to(wide)) + 1, features, v.to(wide), causal).to(v.dtype)

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from ..evolution.initial import at_least_float32
 from .base import Capabilities, MixerShape
 from .heads import Attention, real_tokens
 from .settings import Count
@@ -50,7 +51,7 @@ class Nystromformer(Attention):
         nn.init.uniform_(self.convolution, -bound, bound)
 
     def attend(self, q, k, v, key_padding_mask, causal):
-        wide = torch.promote_types(q.dtype, torch.float32)
+        wide = at_least_float32(q.dtype)
         scale = q.shape[-1] ** -0.25
         if key_padding_mask is not None:
             v = v.masked_fill(key_padding_mask[:, None, :, None], 0.0)

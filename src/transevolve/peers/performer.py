@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..evolution.features import orthogonal_features, positive_features
+from ..evolution.initial import at_least_float32
 from .base import Capabilities, MixerShape
 from .heads import Attention
 from .kernel import kernel_attention, without_padding
@@ -37,7 +38,7 @@ class Performer(Attention):
             self.directions.copy_(orthogonal_features(*self.directions.shape, seed=self.seed))
 
     def attend(self, q, k, v, key_padding_mask, causal):
-        wide = torch.promote_types(q.dtype, torch.float32)
+        wide = at_least_float32(q.dtype)
         scale = q.shape[-1] ** -0.25
         with torch.autocast(q.device.type, enabled=False):
             queries, _ = positive_features(q.to(wide) * scale, self.directions)

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 
-from ..evolution.initial import merge_heads, split_heads
+from ..evolution.initial import at_least_float32, merge_heads, split_heads
 from ..evolution.masks import reciprocal_or_zero
 from .base import Capabilities, Mixer, MixerShape
 from .blocks import pad_to_blocks
@@ -83,7 +83,7 @@ class Reformer(Mixer):
         self, q: Tensor, v: Tensor, order: Tensor, place: Tensor, ignored: Bool[Tensor, "batch heads hashes n"] | None
     ) -> tuple[Tensor, Tensor]:
         """Returns the sums over all rounds of exp(score) v and of exp(score), with a common scale per token."""
-        wide = torch.promote_types(q.dtype, torch.float32)
+        wide = at_least_float32(q.dtype)
         part, chunk = v.shape[-1], self.chunk
         with torch.autocast(q.device.type, enabled=False):
             both = _Sorted.apply(torch.cat([q, v], -1).to(wide), order, place).unflatten(3, (-1, chunk))

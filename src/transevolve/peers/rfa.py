@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from ..evolution.initial import at_least_float32
 from .base import Capabilities, MixerShape
 from .heads import Attention, seeded_normal_
 from .kernel import kernel_attention, seen_keys, without_padding
@@ -49,7 +50,7 @@ class RandomFeatureAttention(Attention):
         return torch.cat([angles.sin(), angles.cos()], -1)
 
     def attend(self, q, k, v, key_padding_mask, causal):
-        wide = torch.promote_types(q.dtype, torch.float32)
+        wide = at_least_float32(q.dtype)
         with torch.autocast(q.device.type, enabled=False):
             queries, keys = self.features(q.to(wide)), self.features(k.to(wide))
             least = LEAST * len(self.directions) * seen_keys(queries, key_padding_mask, causal)

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from ..evolution.initial import at_least_float32
 from .base import Capabilities, MixerShape
 from .blocks import BlockAttention, block_attention
 from .heads import glorot_
@@ -66,7 +67,7 @@ class SinkhornAttention(BlockAttention):
         self, keys: Float[Tensor, "batch heads blocks block part"], real: Bool[Tensor, "batch blocks block"] | None
     ) -> Float[Tensor, "batch heads blocks blocks"]:
         """Returns P, the soft permutation of the blocks."""
-        wide = torch.promote_types(keys.dtype, torch.float32)
+        wide = at_least_float32(keys.dtype)
         places = self.places[..., : keys.shape[2]].to(wide)
         scores = keys.sum(3, dtype=wide) @ places / TEMPERATURE
         return sinkhorn(scores, None if real is None else real.any(-1), self.iterations)

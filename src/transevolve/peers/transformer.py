@@ -6,6 +6,7 @@ Differs from the paper: dropout is applied to the output, not to attention weigh
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from ..evolution.initial import at_least_float32
 from ..evolution.masks import visible_keys
 from .base import Capabilities, MixerShape
 from .heads import Attention, softmax_attention
@@ -41,7 +42,7 @@ class EagerAttention(Attention):
 
     def attend(self, q, k, v, key_padding_mask, causal):
         scores = (q * q.shape[-1] ** -0.5) @ k.mT
-        wide = torch.promote_types(scores.dtype, torch.float32)
+        wide = at_least_float32(scores.dtype)
         visible = visible_keys(q.shape[2], key_padding_mask, causal, q.device)
         if visible is None:
             return scores.softmax(-1, dtype=wide).to(v.dtype) @ v

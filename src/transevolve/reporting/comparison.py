@@ -13,7 +13,7 @@ PROPORTIONS = ("accuracy",)
 
 
 @dataclass(frozen=True)
-class Score:
+class MeanScore:
     """A mean and its error; the error is None if unknown."""
 
     value: float
@@ -42,16 +42,16 @@ class Case:
     def metric(self) -> str:
         return self.runs[0].metric
 
-    def score(self, split: str) -> Score | None:
+    def score(self, split: str) -> MeanScore | None:
         """The standard deviation over seeds; for one run, the binomial error if the metric is a fraction of rows."""
         values = [value for run in self.runs if (value := run_score(run, split)) is not None]
         if not values:
             return None
         if len(values) > 1:
-            return Score(fmean(values), stdev(values))
+            return MeanScore(fmean(values), stdev(values))
         rows = split_rows(self.runs[0], split) if self.metric in PROPORTIONS else None
         within = rows and 0 <= values[0] <= 1
-        return Score(values[0], math.sqrt(values[0] * (1 - values[0]) / rows) if rows and within else None)
+        return MeanScore(values[0], math.sqrt(values[0] * (1 - values[0]) / rows) if rows and within else None)
 
 
 def _common(names: list[str]) -> str:
@@ -86,7 +86,7 @@ def split_rows(run: RunFacts, split: str) -> int | None:
 def best(found: Sequence[Case], split: str) -> set[int]:
     """Cases that are better than all others of their task and metric by more than both errors."""
     leaders = set()
-    groups: dict[tuple[str, str], list[tuple[int, Score]]] = {}
+    groups: dict[tuple[str, str], list[tuple[int, MeanScore]]] = {}
     for number, case in enumerate(found):
         score = case.score(split)
         if score is not None:
@@ -98,6 +98,6 @@ def best(found: Sequence[Case], split: str) -> set[int]:
     return leaders
 
 
-def _exceeds(a: Score, b: Score) -> bool:
+def _exceeds(a: MeanScore, b: MeanScore) -> bool:
     """Whether the difference is larger than its error; False if the error is unknown."""
     return a.error is not None and b.error is not None and abs(a.value - b.value) > math.hypot(a.error, b.error)

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 from ..core.pages import render
 from .axes import LARGEST, drawing, short
 from .benchmarks import benchmark_section
-from .comparison import Case, Score, best, cases
+from .comparison import Case, MeanScore, best, cases
 from .content import Chart, Charts, Confusion, Heading, Note, Part, Point, Section, Series, Table
 from .runs import RunFacts, differences
 
@@ -98,7 +98,7 @@ def _row(case: Case) -> list[str]:
     ]
 
 
-def _scored(score: Score | None, metric: str) -> str:
+def _scored(score: MeanScore | None, metric: str) -> str:
     return "—" if score is None else f"{score} {metric}"
 
 

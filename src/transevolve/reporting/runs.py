@@ -7,6 +7,7 @@ from typing import Any
 from ..config.files import dotted, load_recipe
 from ..core.errors import UserError
 from ..core.json_files import read_json, read_json_lines
+from ..runs.names import METRICS, RECIPE, RESULTS
 from ..runs.results import Result, read_results
 
 SEED = "training.seed"
@@ -14,17 +15,17 @@ DATA = ("data.path", "data.hub", "data.source")
 
 
 @dataclass(frozen=True)
-class ClassScore:
+class SavedClass:
     label: str
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class SavedEvaluation:
     """The part of an `*.evaluation.json` that a page shows; a translation has no classes."""
 
     rows: str = ""
     accuracy: float = 0.0
-    classes: list[ClassScore] = field(default_factory=list)
+    classes: list[SavedClass] = field(default_factory=list)
     confusion: list[list[int]] = field(default_factory=list)
 
 
@@ -44,7 +45,7 @@ class RunFacts:
     result: Result | None
     metrics: list[dict[str, float]]
     settings: dict[str, Any]
-    evaluations: list[Evaluation] = field(default_factory=list)
+    evaluations: list[SavedEvaluation] = field(default_factory=list)
     damaged: int = 0
 
     @property
@@ -79,24 +80,24 @@ def find_runs(paths: list[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise UserError(f"no run folder {str(path)!r}")
-        if (path / "recipe.yaml").is_file():
+        if (path / RECIPE).is_file():
             found.append(path)
             continue
-        inner = sorted(recipe.parent for below in ("*", "runs/*") for recipe in path.glob(f"{below}/recipe.yaml"))
+        inner = sorted(recipe.parent for below in ("*", "runs/*") for recipe in path.glob(f"{below}/{RECIPE}"))
         if not inner:
-            raise UserError(f"{path} is not a run folder: it has no recipe.yaml, nor has any folder in it")
+            raise UserError(f"{path} is not a run folder: it has no {RECIPE}, nor has any folder in it")
         found += inner
     return list(dict.fromkeys(found))
 
 
 def read_run(folder: Path, name: str) -> RunFacts:
-    results = folder / "results.json"
-    metrics, damaged = read_json_lines(folder / "metrics.jsonl", dict[str, float])
+    results = folder / RESULTS
+    metrics, damaged = read_json_lines(folder / METRICS, dict[str, float])
     return RunFacts(
         name=name,
         result=read_results(results) if results.exists() else None,
         metrics=metrics,
-        settings=dotted(load_recipe(folder / "recipe.yaml")),
+        settings=dotted(load_recipe(folder / RECIPE)),
         evaluations=[_evaluation(path) for path in sorted(folder.glob("*.evaluation.json"))],
         damaged=len(damaged),
     )
@@ -108,8 +109,8 @@ def names(folders: list[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
 
 
-def _evaluation(path: Path) -> Evaluation:
-    found = read_json(path, Evaluation)
+def _evaluation(path: Path) -> SavedEvaluation:
+    found = read_json(path, SavedEvaluation)
     size = len(found.classes)
     if found.confusion and not (len(found.confusion) == size and all(len(row) == size for row in found.confusion)):
         raise UserError(f"{path} is damaged: 'confusion' is not a square of its {size} classes")

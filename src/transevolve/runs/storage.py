@@ -1,6 +1,5 @@
 """Folders that are complete or absent: written under a temporary name, checksummed, renamed, and checked when read."""
 
-import hashlib
 import json
 import os
 import re
@@ -8,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..core.errors import UserError
-from ..core.files import remove, write_atomically
+from ..core.files import checksum, remove, write_atomically
 from ..core.json_files import read_json
 from .names import CONFIG, MANIFEST, PARTIAL
 
@@ -17,11 +16,6 @@ CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 class DamagedFolder(UserError):
     """A folder whose files do not match its manifest."""
-
-
-def checksum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:

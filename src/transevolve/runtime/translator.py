@@ -14,9 +14,9 @@ from tokenizers import Tokenizer
 
 from ..core.errors import UserError
 from ..core.progress import Bar
+from . import DECODER, ENCODER, FACTS, TOKENIZER
 from .beam import Hypothesis, Search, beam_search
 
-ENCODER, DECODER, FACTS = "encoder.onnx", "decoder.onnx", "translator.json"
 OrtValue = onnxruntime.OrtValue
 
 
@@ -49,13 +49,13 @@ class OnnxTranslator:
 
     def __init__(self, folder: str | Path, threads: int = 0, batch_tokens: int = 1024):
         folder = Path(folder)
-        for name in (FACTS, ENCODER, DECODER, "tokenizer.json"):
+        for name in (FACTS, ENCODER, DECODER, TOKENIZER):
             if not (folder / name).is_file():
                 raise UserError(f"{folder} is not an exported translator: it has no {name}; see transevolve export")
         self.facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         self.batch_tokens, self.truncated = batch_tokens, 0
         self.advance: Callable[[int], None] = lambda count: None
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
         self.tokenizer.encode_special_tokens = True
         self.tokenizer.enable_truncation(self.max_length)
         self.tokenizer.no_padding()

@@ -40,14 +40,18 @@ class TranslateRequest(TextsRequest):
 class GenerateRequest(TextsRequest):
     """Prompts to continue, in order; with a temperature above 0, texts depend on the other texts in the batch."""
 
-    new_tokens: int = Field(50, ge=1, le=MOST_EXTRA, description="Tokens to write at most")
-    temperature: float = Field(1.0, ge=0, le=100, description="Divides the logits; 0 always takes the likeliest")
-    top_k: int = Field(50, ge=0, description="Choose among this many of the likeliest tokens; 0 is all")
-    top_p: float = Field(1.0, gt=0, le=1, description="Choose among tokens that together have this probability")
-    beam: int = Field(1, ge=1, le=MOST_BEAMS, description="Beams, instead of sampling")
-    samples: int = Field(1, ge=1, le=MOST_BEAMS, description="Texts per prompt")
-    repetition_penalty: float = Field(1.0, gt=0, le=100, description="Above 1, tokens so far become less likely")
-    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the sampling")
+    new_tokens: int = Field(Sampling.new_tokens, ge=1, le=MOST_EXTRA, description="Tokens to write at most")
+    temperature: float = Field(
+        Sampling.temperature, ge=0, le=100, description="Divides the logits; 0 takes the likeliest"
+    )
+    top_k: int = Field(Sampling.top_k, ge=0, description="Choose among this many of the likeliest tokens; 0 is all")
+    top_p: float = Field(Sampling.top_p, gt=0, le=1, description="Choose among tokens of this total probability")
+    beam: int = Field(Sampling.beam, ge=1, le=MOST_BEAMS, description="Beams, instead of sampling")
+    samples: int = Field(Sampling.samples, ge=1, le=MOST_BEAMS, description="Texts per prompt")
+    repetition_penalty: float = Field(
+        Sampling.repetition_penalty, gt=0, le=100, description="Above 1, fewer repetitions"
+    )
+    seed: int = Field(Sampling.seed, ge=0, lt=2**63, description="Seed of the sampling")
 
     def options(self, model: LoadedRun) -> Hashable:
         return (("sampling", Sampling(**self.model_dump(exclude={"texts"}))),)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..initial import InitialCondition
-from ..masks import reciprocal_or_zero
+from ..masks import reciprocal_or_zero, sees_no_key
 from .backend import Evolution
 from .drift import SAFE_RANGE, drift_log_weights, half_limit
 from .literal import LiteralEvolution
@@ -22,7 +22,7 @@ WIDE = -1.0
 
 def _plan(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> Tiling:
     """A single tile, since sizes must depend on shapes only."""
-    without = (~mask).cumsum(-1) == 0 if mask is not None and causal else None
+    without = sees_no_key(mask, causal) if causal else None
     return Tiling([Tile(slice(0, len(q)), slice(0, q.shape[1]), k.shape[1])], mask, causal, without)
 
 
