@@ -28,7 +28,7 @@ class Kind:
 
 
 KINDS = {
-    "stream": Kind(try_streams.attempt, few=40, many=10_000),
+    "stream": Kind(try_streams.attempt, few=20, many=10_000),
     "command": Kind(try_commands.attempt, few=50, many=10_000),
     "file": Kind(try_files.attempt, few=40, many=10_000),
     "folder": Kind(try_folders.attempt, few=15, many=2000),

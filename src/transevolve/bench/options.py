@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from ..config.recipe import MARIAN
 from ..core.errors import suggestion
 from ..core.values import parse_bytes
 from ..models.settings import VARIANTS
@@ -10,7 +11,6 @@ from ..models.settings import VARIANTS
 if TYPE_CHECKING:
     from .systems import Spec
 
-MARIAN = "marian"
 Way = Literal["generate", "uncached", "beam", "int8", "ctranslate2", "ctranslate2-int8"]
 DEFAULT_SYSTEMS = ["fullFF-1", "randomFF-1", "transformer", "transformer-eager"]
 DEFAULT_LENGTHS = [512, 1024, 2048]

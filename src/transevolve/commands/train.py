@@ -78,15 +78,15 @@ def run(options: Options) -> int:
 
     if PartialState().is_main_process:
         show(f"{recipe.output}: {result.task}", ["", ""], result_rows(result))
-        print(_next(str(recipe.output), kind_of(recipe), recipe.model.system))
+        print(_next(recipe, kind_of(recipe)))
     return 0
 
 
-def _next(folder: str, kind: "Kind", system: str) -> str:
+def _next(recipe: Recipe, kind: "Kind") -> str:
     """The written files, and suggested commands."""
-    run = shlex.quote(folder)
-    lines = [f"wrote {folder}: the model, its tokenizer, results.json, metrics.jsonl, curves.png; next:"]
+    run = shlex.quote(str(recipe.output))
+    lines = [f"wrote {recipe.output}: the model, its tokenizer, results.json, metrics.jsonl, curves.png; next:"]
     lines += [f'  transevolve {kind.command} {run} "a text"', f"  transevolve evaluate {run}"]
-    if kind.explained and system == "transevolve":
+    if kind.explained and recipe.model.is_ours:
         lines.append(f'  transevolve explain {run} "a text"')
     return "\n".join([*lines, f"  transevolve export {run} --format hf"])

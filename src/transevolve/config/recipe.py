@@ -5,8 +5,9 @@ from typing import Any, Literal, get_type_hints
 
 from ..core.settings import Range, setting
 from ..data.options import DataOptions
-from ..models.settings import ModelSettings
+from ..models.settings import DEFAULT_VARIANT, ModelSettings
 
+OURS, MARIAN = "transevolve", "marian"
 FROM_DATA = ("vocab_size", "max_position_embeddings", "type_vocab_size", "sep_token_id")
 NON_NEGATIVE, POSITIVE = Range(0, 2**40), Range(1, 2**40)
 DECAY, RATE = Range(0, 1, below=True), Range(0, 1e30)
@@ -27,9 +28,7 @@ def _optional_settings() -> Any:
 class SystemOptions:
     """Which model to train."""
 
-    system: str = setting(
-        "transevolve", "transevolve, or another system (see `transevolve systems`); marian for translation."
-    )
+    system: str = setting(OURS, "transevolve, or another system (see `transevolve systems`); marian for translation.")
     variant: Literal["randomFF-1", "randomFF-2", "fullFF-1", "fullFF-2"] | None = setting(
         None, "Variant of TransEvolve; fullFF-1 by default."
     )
@@ -49,6 +48,15 @@ class SystemOptions:
     vectors: str | None = setting(
         None, "File of pretrained word vectors, in the text format of word2vec, GloVe or fastText."
     )
+
+    @property
+    def is_ours(self) -> bool:
+        return self.system == OURS
+
+    @property
+    def label(self) -> str:
+        """The variant of TransEvolve, or the name of another system."""
+        return (self.variant or DEFAULT_VARIANT) if self.is_ours else self.system
 
 
 @dataclass

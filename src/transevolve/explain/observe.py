@@ -18,7 +18,7 @@ from ..evolution.backends import Evolution
 from ..evolution.block import EncoderBlock, Trace
 from ..inference import load
 from ..models.heads.classification import TransEvolveForSequenceClassification
-from ..models.inputs import embed, ignored_tokens
+from ..models.inputs import embed, key_padding_mask
 
 
 class Step(NamedTuple):
@@ -110,7 +110,7 @@ class Observer:
 
     def ignored(self, ids: Tensor) -> Tensor | None:
         """True at tokens that the model ignores."""
-        return ignored_tokens(self.model.model.embedding, ids, None)
+        return key_padding_mask(self.model.model.embedding, ids, None, ids.shape)
 
     def read_out(self, x: Tensor, ids: Tensor) -> Tensor:
         """Class probabilities of a state: the last block's norm, then the head."""

@@ -37,7 +37,7 @@ def model_card(
         task=kind.description(config),
         system=str(found.get("system") or recipe.model.variant or recipe.model.system),
         parameters=found.get("parameters"),
-        about=ABOUT if recipe.model.system == "transevolve" else ABOUT_PEER,
+        about=ABOUT if recipe.model.is_ours else ABOUT_PEER,
         labels=kind.labels(config),
         max_labels=MAX_LABELS,
         snippet=kind.snippet(json.dumps(name, ensure_ascii=False), config),

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from ..data.batching import Collator, RowStore
 from ..kinds.session import Session
-from ..models.inputs import ignored_tokens, padding_mask
+from ..models.inputs import key_padding_mask, padding_mask
 from ..models.pooling import masked_mean, weighted_mean
 
 
@@ -30,10 +30,10 @@ def embeddings(session: Session, texts: Sequence[str], where: Callable[[int], st
 def text_vectors(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> Tensor:
     """The mean of the token vectors of each row."""
     ours: Any = model
-    padding = padding_mask(mask, (ids.shape[0], ids.shape[1]))
     if model.config.is_encoder_decoder:
-        return masked_mean(ours.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state, padding)
+        x = ours.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        return masked_mean(x, padding_mask(mask, ids.shape))
     x = ours.encode(ids, mask, None, None, None, None).last_hidden_state
-    padding = ignored_tokens(ours.get_input_embeddings(), ids, padding)
+    ignored = key_padding_mask(ours.get_input_embeddings(), ids, mask, ids.shape)
     weights = getattr(getattr(ours, "head", None), "token_weight", None)
-    return masked_mean(x, padding) if weights is None else weighted_mean(x, weights[ids], padding)
+    return masked_mean(x, ignored) if weights is None else weighted_mean(x, weights[ids], ignored)

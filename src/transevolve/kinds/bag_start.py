@@ -20,7 +20,7 @@ from ..data.unlabelled import unlabelled_ids, unlabelled_key
 from ..data.vector_files import read_vectors, tokenizer_words, vector_width
 from ..data.vectors import unit_rows
 from ..data.views import column_array, joined_rows
-from ..models.settings import SIZES, VARIANTS
+from ..models.settings import DEFAULT_VARIANT, SIZES, VARIANTS
 from ..models.start import start_as_bag
 
 MOST_TOKENS = 10_000_000
@@ -38,7 +38,7 @@ def decided_for_texts(recipe: Recipe, data: TextData, bag: bool) -> dict[str, An
         return found
     if start == "bag":
         assert data.train is not None
-        blocks = model.num_blocks or VARIANTS[model.variant or "fullFF-1"]["num_blocks"]
+        blocks = model.num_blocks or VARIANTS[model.variant or DEFAULT_VARIANT]["num_blocks"]
         own = bag_defaults(len(data.train), len(data.labels), blocks)
         if model.size is not None:
             own = {key: value for key, value in own.items() if key not in SHAPE}

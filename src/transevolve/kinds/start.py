@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import models
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from ..config.recipe import FROM_DATA, ModelOptions, Recipe
+from ..config.recipe import FROM_DATA, OURS, ModelOptions, Recipe
 from ..core.errors import UserError
 from ..data.options import SUBWORDS
 from ..data.registry import task_of
@@ -19,7 +19,6 @@ from ..models.settings import SIZES, VARIANTS, ModelSettings, PeerSettings
 from ..runs.folder import check_run, load_errors, load_model, load_run_tokenizer
 from ..runs.names import CONFIG, RECIPE
 from .registry import read_config
-from .systems import OURS
 
 # Settings that may differ for the same weights.
 FREE = {"attention", "attention_memory_budget", "feature_redraw_interval", "dropout", "embedding_dropout"}

@@ -8,7 +8,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from ..config.recipe import ModelOptions
+from ..config.recipe import MARIAN, OURS, ModelOptions
 from ..core.errors import UserError, suggestion
 from ..data.pair_tokenizers import is_paired, separator_id
 from ..models.build import build_marian, build_peer, build_transevolve
@@ -16,7 +16,6 @@ from ..models.heads import MODELS, PEER
 from ..models.settings import PeerSettings
 from ..peers import SYSTEMS
 
-OURS, MARIAN = "transevolve", "marian"
 TRANSLATES = "ForConditionalGeneration"
 LAYERS = {"num_blocks", "block_depth"}
 CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors", "start"}
@@ -63,10 +62,10 @@ def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTraine
     size = options.size or "small"
     settings = {name: value for name, value in asdict(options).items() if value is not None and name not in CHOICES}
     try:
-        if options.system == OURS:
+        if options.is_ours:
             if options.settings is not None:
                 raise UserError("model.settings is for other systems: TransEvolve has keys such as model.dropout")
-            return build_transevolve(head, options.variant or "fullFF-1", size, **{**facts, **settings})
+            return build_transevolve(head, options.label, size, **{**facts, **settings})
         layers = settings.get("num_blocks", 1) * settings.get("block_depth", 6)
         used = {name: settings[name] for name in shared_settings(options.system) & settings.keys() - LAYERS}
         if options.system == MARIAN:
@@ -79,7 +78,7 @@ def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTraine
 
 def unused(options: ModelOptions) -> list[str]:
     """The settings that are set, but that the system does not use."""
-    if options.system == OURS:
+    if options.is_ours:
         return []
     used = {
         *CHOICES - {"variant", "settings"},

@@ -21,7 +21,7 @@ from ..models.loss import smoothed_cross_entropy
 from .bag_start import decided_without_bag
 from .base import Kind, LossFunction, Prediction, Score, Table, Where
 from .session import Session
-from .systems import OURS, TRANSLATES
+from .systems import TRANSLATES
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -152,7 +152,7 @@ class Translation(Kind):
 
     def loss(self, recipe: Recipe, data: TextData) -> LossFunction | None:
         """The paper's loss, for other systems; TransEvolve computes it in the model."""
-        if recipe.model.system == OURS:
+        if recipe.model.is_ours:
             return None
         smoothing = recipe.model.label_smoothing or 0.0
 

@@ -10,10 +10,12 @@ from .checks import require_known
 from .config import TransEvolveConfig
 from .heads import MODELS, PEER, TRANSEVOLVE
 from .peer_config import PeerConfig
-from .settings import size_settings
+from .settings import DEFAULT_VARIANT, size_settings
 
 
-def build_transevolve(head: str, variant: str = "fullFF-1", size: str = "small", **settings: Any) -> PreTrainedModel:
+def build_transevolve(
+    head: str, variant: str = DEFAULT_VARIANT, size: str = "small", **settings: Any
+) -> PreTrainedModel:
     """TransEvolve with a head, named like its class without the prefix, such as "ForSequenceClassification"."""
     return _class("TransEvolve", head, TRANSEVOLVE)(TransEvolveConfig.variant(variant, size=size, **settings))
 

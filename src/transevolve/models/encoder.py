@@ -15,7 +15,7 @@ from .base import TextModel, as_tuple
 from .cache import TransEvolveCache
 from .config import TransEvolveConfig
 from .embedding import token_embedding
-from .inputs import embed, ignored_tokens, padding_mask
+from .inputs import embed, key_padding_mask
 
 
 class TransEvolvePreTrainedModel(TextModel):
@@ -81,8 +81,8 @@ class TransEvolveModel(TransEvolvePreTrainedModel):
         trace = self.new_trace(output_hidden_states, output_attentions)
         start, streams = (0, None) if past_key_values is None else (past_key_values.length, past_key_values.streams)
         x = embed(self.embedding, input_ids, inputs_embeds, start, position_ids=position_ids)
-        mask = padding_mask(attention_mask, (x.shape[0], start + x.shape[1]))
-        mask = ignored_tokens(self.embedding, input_ids, None if mask is None else mask[:, start:])
+        shape = (x.shape[0], start + x.shape[1])
+        mask = key_padding_mask(self.embedding, input_ids, attention_mask, shape, start)
         y = self.encoder(x, mask, causal=self.config.is_decoder, trace=trace, streams=streams)
         if trace is not None:
             trace.enter(y)

@@ -19,7 +19,7 @@ def checked_ids(input_ids: Tensor, vocab_size: int, name: str = "input_ids") -> 
     return input_ids
 
 
-def padding_mask(attention_mask: Tensor | None, shape: tuple[int, int], name: str = "attention_mask") -> Tensor | None:
+def padding_mask(attention_mask: Tensor | None, shape: tuple[int, ...], name: str = "attention_mask") -> Tensor | None:
     """Hugging Face's mask (1 = real) as a key padding mask (True = ignore)."""
     if attention_mask is None:
         return None
@@ -60,8 +60,19 @@ def embed(
     return add_positions(inputs_embeds, positions, embedding.position_scale)
 
 
-def ignored_tokens(embedding: TokenEmbedding, input_ids: Tensor | None, padding: Tensor | None) -> Tensor | None:
-    """True at padding, and at tokens that the embedding has not seen in training."""
+def key_padding_mask(
+    embedding: TokenEmbedding,
+    input_ids: Tensor | None,
+    attention_mask: Tensor | None,
+    shape: tuple[int, ...],
+    start: int = 0,
+) -> Tensor | None:
+    """True at tokens to ignore: padding, and tokens that the embedding has not seen in training.
+
+    `shape` is that of the attention mask, which also covers the `start` tokens before `input_ids`.
+    """
+    padding = padding_mask(attention_mask, shape)
+    padding = None if padding is None else padding[:, start:]
     if embedding.seen is None or input_ids is None:
         return padding
     unseen = ~embedding.seen[input_ids]

@@ -14,7 +14,7 @@ from .embedding import token_embedding
 from .heads.classification import SequenceClassification
 from .heads.masked import MaskedLanguageModel
 from .heads.tokens import TokenClassification
-from .inputs import embed, ignored_tokens, padding_mask
+from .inputs import embed, key_padding_mask
 from .peer_config import PeerConfig
 from .pooling import pooling_head
 
@@ -41,8 +41,8 @@ class PeerPreTrainedModel(TextModel):
         if trace is not None and trace.attentions is not None:
             raise ValueError(f"system {self.config.system!r} has no output_attentions: not every system forms a matrix")
         x = embed(self.embedding, input_ids, inputs_embeds, position_ids=position_ids)
-        padding = padding_mask(attention_mask, (x.shape[0], x.shape[1]))
-        y = self.encoder(x, ignored_tokens(self.embedding, input_ids, padding), trace=trace)
+        mask = key_padding_mask(self.embedding, input_ids, attention_mask, x.shape[:2])
+        y = self.encoder(x, mask, trace=trace)
         if trace is not None:
             trace.enter(y)
         states: Any = as_tuple(trace and trace.hidden_states)

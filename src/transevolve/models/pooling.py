@@ -9,20 +9,24 @@ from torch import Tensor, nn
 from ..evolution.feedforward import GlorotLinear
 
 
-def masked_mean(x: Float[Tensor, "batch n d"], padding: Bool[Tensor, "batch n"] | None) -> Float[Tensor, "batch d"]:
+def masked_mean(
+    x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None
+) -> Float[Tensor, "batch d"]:
     """The mean over real tokens; zero for a sequence without any."""
-    if padding is None:
+    if key_padding_mask is None:
         return x.mean(1)
-    real = (~padding)[..., None].to(x.dtype)
+    real = (~key_padding_mask)[..., None].to(x.dtype)
     return (x * real).sum(1) / real.sum(1).clamp(min=1)
 
 
 def weighted_mean(
-    x: Float[Tensor, "batch n d"], log_weight: Float[Tensor, "batch n"], padding: Bool[Tensor, "batch n"] | None
+    x: Float[Tensor, "batch n d"],
+    log_weight: Float[Tensor, "batch n"],
+    key_padding_mask: Bool[Tensor, "batch n"] | None,
 ) -> Float[Tensor, "batch d"]:
     """The mean over real tokens weighted by exp(log_weight); zero for a sequence without any."""
-    if padding is not None:
-        log_weight = log_weight.masked_fill(padding, -torch.inf)
+    if key_padding_mask is not None:
+        log_weight = log_weight.masked_fill(key_padding_mask, -torch.inf)
     highest = log_weight.detach().amax(1, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
     weight = torch.exp(log_weight - highest)
     total = weight.sum(1, keepdim=True)
@@ -46,13 +50,16 @@ class PoolingHead(nn.Module):
             nn.init.zeros_(self.token_weight)
 
     def forward(
-        self, x: Float[Tensor, "batch n d"], padding: Tensor | None, input_ids: Int[Tensor, "batch n"] | None = None
+        self,
+        x: Float[Tensor, "batch n d"],
+        key_padding_mask: Tensor | None,
+        input_ids: Int[Tensor, "batch n"] | None = None,
     ) -> Float[Tensor, "batch labels"]:
         if self.token_weight is None:
-            return self.classifier(self.norm(masked_mean(x, padding)))
+            return self.classifier(self.norm(masked_mean(x, key_padding_mask)))
         if input_ids is None:
             raise ValueError("pooling='weighted' needs input_ids, not inputs_embeds")
-        return self.classifier(self.norm(weighted_mean(x, self.token_weight[input_ids], padding)))
+        return self.classifier(self.norm(weighted_mean(x, self.token_weight[input_ids], key_padding_mask)))
 
 
 def pooling_head(config: Any) -> PoolingHead:

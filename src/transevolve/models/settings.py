@@ -20,6 +20,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "fullFF-1": {"feedforward": "full", "num_blocks": 1, "block_depth": 6},
     "fullFF-2": {"feedforward": "full", "num_blocks": 2, "block_depth": 3},
 }
+DEFAULT_VARIANT = "fullFF-1"
 LABELS = Range(1, 2**20)
 
 

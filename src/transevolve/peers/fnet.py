@@ -25,7 +25,7 @@ class _Fourier(torch.autograd.Function):
         return torch.fft.fft2(x, norm="ortho").real.contiguous()
 
     @staticmethod
-    def backward(ctx, grad: Tensor):  # pyright: ignore
+    def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         return _Fourier.apply(grad)
 
 

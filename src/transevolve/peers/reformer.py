@@ -125,7 +125,7 @@ class _Sorted(torch.autograd.Function):
         return x.flatten(0, 2).index_select(0, (first + order).flatten()).view(*order.shape, width)
 
     @staticmethod
-    def backward(ctx, grad: Tensor):  # pyright: ignore
+    def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         (place,) = ctx.saved_tensors
         return _take(grad, place).sum(2), None, None
 
@@ -139,7 +139,7 @@ class _Unsorted(torch.autograd.Function):
         return _take(x, place)
 
     @staticmethod
-    def backward(ctx, grad: Tensor):  # pyright: ignore
+    def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         (order,) = ctx.saved_tensors
         return _take(grad, order), None, None
 

@@ -121,10 +121,8 @@ def machine_facts(device: torch.device) -> dict[str, str]:
 
 def describe(recipe: Recipe) -> str:
     model = recipe.model
-    if model.system != "transevolve":
-        return model.system
-    attention = "" if model.attention in (None, "auto") else f":{model.attention}"
-    return (model.variant or "fullFF-1") + attention
+    named = model.is_ours and model.attention not in (None, "auto")
+    return f"{model.label}:{model.attention}" if named else model.label
 
 
 def result_rows(result: Result) -> list[list[str]]:

@@ -5,11 +5,11 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from ..config.recipe import Recipe
+from ..config.recipe import MARIAN, Recipe
 from ..data import TextData
 from ..data.batching import Batches
 from ..data.registry import TASKS, task_of
-from ..kinds.systems import MARIAN, OURS, shared_settings
+from ..kinds.systems import shared_settings
 from ..models.settings import ModelSettings
 
 
@@ -33,11 +33,11 @@ def fill_in(recipe: Recipe, data: TextData, model: PreTrainedModel, batches: Bat
 
 
 def _model_settings(recipe: Recipe, model: PreTrainedModel) -> dict[str, Any]:
-    system, config = recipe.model.system, model.config
-    if system == MARIAN:
+    options, config = recipe.model, model.config
+    if options.system == MARIAN:
         return {}
-    names = {f.name for f in fields(ModelSettings)} if system == OURS else shared_settings(system)
-    found = {name: getattr(config, name, None) for name in names if hasattr(recipe.model, name)}
-    if system == OURS:
-        return {"variant": recipe.model.variant or "fullFF-1", **found}
-    return {**found, "num_blocks": 1, "block_depth": config.num_hidden_layers // (recipe.model.num_blocks or 1)}
+    names = {f.name for f in fields(ModelSettings)} if options.is_ours else shared_settings(options.system)
+    found = {name: getattr(config, name, None) for name in names if hasattr(options, name)}
+    if options.is_ours:
+        return {"variant": options.label, **found}
+    return {**found, "num_blocks": 1, "block_depth": config.num_hidden_layers // (options.num_blocks or 1)}

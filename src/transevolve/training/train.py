@@ -80,9 +80,7 @@ def baseline_lines(baseline: dict[str, dict[str, float]]) -> list[str]:
 
 
 def default_output(recipe: Recipe) -> str:
-    model = recipe.model
-    name = (model.variant or "fullFF-1") if model.system == "transevolve" else model.system
-    return f"runs/{recipe.data.task}-{name}-{recipe.training.seed}"
+    return f"runs/{recipe.data.task}-{recipe.model.label}-{recipe.training.seed}"
 
 
 def read_result(folder: Path) -> Result | None:

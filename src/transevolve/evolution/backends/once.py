@@ -179,7 +179,7 @@ class _Begin(torch.autograd.Function):
 
     @staticmethod
     @_without_autocast
-    def backward(ctx, _, grad_d: Tensor | None, *slots: Tensor | None):  # pyright: ignore
+    def backward(ctx, _, grad_d: Tensor | None, *slots: Tensor | None):  # pyright: ignore[reportIncompatibleMethodOverride]
         depth = len(slots) // 2
         used = [(l, r) for l, r in zip(slots[:depth], slots[depth:], strict=True) if l is not None and r is not None]
         if grad_d is None or not used:
@@ -239,7 +239,7 @@ class _Mix(torch.autograd.Function):
 
     @staticmethod
     @_without_autocast
-    def backward(ctx, grad: Tensor):  # pyright: ignore
+    def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         p, inverse, w, v, wv, y, q, k = ctx.saved_tensors
         if torch.is_grad_enabled():
             return _differentiable_backward(grad, q, k, w, v, ctx.tiling)

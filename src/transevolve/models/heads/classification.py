@@ -8,7 +8,7 @@ from transformers.utils.generic import can_return_tuple
 
 from ..config import TransEvolveConfig
 from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
-from ..inputs import ignored_tokens, padding_mask
+from ..inputs import key_padding_mask
 from ..loss import classification_loss
 from ..pooling import PoolingHead, pooling_head
 
@@ -37,8 +37,8 @@ class SequenceClassification:
             input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions
         )
         x = encoded.last_hidden_state
-        padding = padding_mask(attention_mask, (x.shape[0], x.shape[1]))
-        logits = self.head(x, ignored_tokens(self.get_input_embeddings(), input_ids, padding), input_ids)
+        mask = key_padding_mask(self.get_input_embeddings(), input_ids, attention_mask, x.shape[:2])
+        logits = self.head(x, mask, input_ids)
         loss = None
         if labels is not None:
             kind, smoothing = self.config.problem_type, self.config.label_smoothing

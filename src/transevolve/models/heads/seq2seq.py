@@ -116,7 +116,7 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
             y,
             memory,
             None if mask is None else mask[:, start:],
-            None if memory is None else padding_mask(attention_mask, (memory.shape[0], memory.shape[1])),
+            None if memory is None else padding_mask(attention_mask, memory.shape[:2]),
             trace=trace,
             state=cache,
         )
