@@ -89,7 +89,7 @@ def test_two_columns_of_one_name(tmp_path):
 
 
 def test_one_column_for_both(tmp_path):
-    refused(write(tmp_path / "data.csv", reviews()), "both 'text'", text="text", label="text")
+    refused(write(tmp_path / "data.csv", reviews()), "name the column 'text' twice", text="text", label="text")
 
 
 def test_a_file_without_a_header(tmp_path):

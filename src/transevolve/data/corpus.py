@@ -106,7 +106,7 @@ class CorpusTask:
             (add_start_token if self.causal else add_mask)(tokenizer)
         report = DataReport(
             task=options.task,
-            selection=selection(options, names_of_files(files), described(options)),
+            selection=selection(options, names_of_files(files), described),
             tokenizer=f"{origin}, {len(tokenizer):,} tokens",
             vocab_size=len(tokenizer),
             max_length=max_length,

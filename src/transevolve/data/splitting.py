@@ -1,6 +1,6 @@
 """Which splits are read, and seeded, stratified cuts and samples of them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -33,10 +33,10 @@ def cut_description(options: DataOptions, share: float, most: int, how: str = ""
     return f"cut from train (seed {options.seed}, {how}{size})"
 
 
-def selection(options: DataOptions, names: Mapping[Split, str], cut: str) -> str:
-    """What selects the model, for the report; `cut` describes a cut."""
+def selection(options: DataOptions, names: Mapping[Split, str], describe: Callable[[DataOptions], str]) -> str:
+    """What selects the model, for the report; `describe` describes a cut."""
     if is_cut(options, {*names}):
-        return f"validation, {cut}"
+        return f"validation, {describe(options)}"
     return "no split: data.validation is 0" if options.validation == 0 else f"validation, {names['validation']}"
 
 

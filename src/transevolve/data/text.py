@@ -120,7 +120,7 @@ class TextTask:
                 pair_tokenizer(tokenizer)
         report = DataReport(
             task=options.task,
-            selection=selection(options, source.names, described(options)),
+            selection=selection(options, source.names, described),
             tokenizer=f"{origin}, {len(tokenizer):,} tokens",
             vocab_size=len(tokenizer),
             max_length=max_length,

@@ -86,7 +86,7 @@ def _load(
         tokenizer, origin = build_tokenizer(kind, texts, max_length, vocab_size=size, seed=options.seed)
     report = DataReport(
         task=options.task,
-        selection=selection(options, source.names, described(options)),
+        selection=selection(options, source.names, described),
         tokenizer=f"{origin}, {len(tokenizer):,} tokens",
         vocab_size=len(tokenizer),
         max_length=max_length,
