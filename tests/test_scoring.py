@@ -54,6 +54,7 @@ def test_the_score_is_sacrebleus():
     result = score(CLOSE, REFERENCES)
     assert result.bleu == sacrebleu.corpus_bleu(CLOSE, [REFERENCES]).score
     assert result.chrf == sacrebleu.corpus_chrf(CLOSE, [REFERENCES]).score
+    assert result.bleu_lowercase == sacrebleu.corpus_bleu(CLOSE, [REFERENCES], lowercase=True).score
     version = sacrebleu.__version__
     assert result.signature_bleu == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"
     assert result.signature_chrf == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}"

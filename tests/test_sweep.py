@@ -38,10 +38,12 @@ def trained_here(recipe) -> str | None:
 
 def test_the_bag_of_words_is_a_row_of_the_table():
     result = {"parameters": 1, "selected_by": "accuracy", "validation": {"accuracy": 0.5}, "test": {"accuracy": 0.6}}
-    result |= {"seconds_per_epoch": 1.0, "tokens_per_second": 1.0}
+    result |= {"seconds_per_epoch": 1.0, "tokens_per_second": 1.0, "seconds": 3600.0}
+    result |= {"machine": {"threads": "2"}}
     scores = {"logistic_regression": {"validation": 0.4, "test": 0.3}, "naive_bayes": {"validation": 0.2, "test": 0.1}}
     outcome = sweeps.Outcome({}, [{**result, "yardstick": scores}])
-    _, rows = sweeps.table([outcome])
+    columns, rows = sweeps.table([outcome])
+    assert rows[0][columns.index("core-hours")] == "2.00"
     assert [row[0] for row in rows[1:]] == ["bag of words, logistic regression", "bag of words, naive bayes"]
     assert rows[1][3:5] == ["0.4000", "0.3000"]
 
@@ -75,6 +77,39 @@ def cases(folder, content: str, monkeypatch, *more: str) -> list[sweeps.Recipe]:
     monkeypatch.setattr(sweeps, "train_case", lambda path: trained.append(sweeps.load_recipe(path)) or "not trained")
     main(["sweep", str(folder / "sweep.yaml"), "--output", str(folder / "out"), *more])
     return trained
+
+
+def test_recorded_cases_are_not_trained_again(folder, monkeypatch, capsys):
+    """Records of one machine serve another: only what is missing is trained, and the table has all of it."""
+    (folder / "sweep.yaml").write_text(f"recipe: {folder / 'tiny.yaml'}\nrows: [{{}}, {{training.warmup: 0.2}}]\n")
+    kept, trained = folder / "records", []
+
+    def counted(path):
+        trained.append(path.stem)
+        return trained_here(path)
+
+    monkeypatch.setattr(sweeps, "train_case", counted)
+    command = ["sweep", str(folder / "sweep.yaml"), "--records", str(kept)]
+    assert main([*command, "--no-train"]) == 2
+    assert f"no case is recorded in {kept}" in capsys.readouterr().err
+    assert main([*command, "--output", str(folder / "one")]) == 0
+    assert trained == ["recipe-seed0", "warmup=0.2-seed0"]
+    assert sorted(path.stem for path in kept.glob("*seed0.json")) == trained
+    (kept / "warmup=0.2-seed0.json").unlink()
+    assert main([*command, "--output", str(folder / "two"), "--no-train"]) == 0
+    assert [len(case["results"]) for case in json.loads((kept / "sweep.json").read_text())["cases"]] == [1, 0]
+    assert main([*command, "--output", str(folder / "two"), "--set", f"data.path={folder / 'reviews.csv'}"]) == 0
+    assert trained[2:] == ["warmup=0.2-seed0"]
+    assert (kept / "sweep.md").read_text().count("| 1 |") == 2
+    capsys.readouterr()
+    assert main([*command, "--set", "training.learning_rate=0.5"]) == 2
+    assert "recorded with training.learning_rate 0.01, not 0.5" in capsys.readouterr().err
+
+
+def test_a_table_of_records_needs_their_folder(folder, capsys):
+    (folder / "sweep.yaml").write_text(f"recipe: {folder / 'tiny.yaml'}\n")
+    assert main(["sweep", str(folder / "sweep.yaml"), "--no-train"]) == 2
+    assert "--records" in capsys.readouterr().err
 
 
 def test_a_grid_may_contain_seeds(folder, monkeypatch, capsys):

@@ -263,6 +263,29 @@ def test_stops_early_and_for_good(csv, tmp_path):
     assert result(run)["epochs"] == first["epochs"]
 
 
+@pytest.mark.parametrize("refit", [False, True])
+def test_the_average_is_kept_if_it_validates_better(csv, tmp_path, monkeypatch, refit):
+    from safetensors.torch import load_file
+
+    from transevolve.training.run import Run
+
+    for better in (False, True):
+        monkeypatch.setattr(Run, "better", lambda *_, better=better: better)
+        run = tmp_path / f"run-{better}"
+        options = ("--training.average=3", "--training.save_steps=2", "--training.keep=1", f"--training.refit={refit}")
+        assert train(*training_of(csv, run, *options)) == 0
+        found = result(run)["average"]
+        assert found["used"] == better
+        assert len(found["steps"]) == 3
+        trained = run / "refit" if refit else run
+        newest = sorted((trained / "checkpoints").glob("checkpoint-*"), key=lambda path: int(path.name[11:]))[-3:]
+        parts = [load_file(path / "model.safetensors") for path in newest]
+        for name, value in load_file(run / "model.safetensors").items():
+            mean = sum(part[name].double() for part in parts) / 3
+            alike = torch.equal(value.double(), mean.to(value.dtype).double())
+            assert alike == better or torch.equal(parts[0][name], parts[2][name])
+
+
 def test_seeds_decide(csv, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         assert train(*training_of(csv, tmp_path / name, f"--training.seed={seed}")) == 0

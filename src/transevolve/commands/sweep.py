@@ -15,11 +15,16 @@ class Options:
         file: The sweep file.
         output: Folder of the runs and the table; by default sweeps/ plus the file name.
         set: Settings for all cases, such as training.epochs=1.
+        records: Folder that keeps the results of each finished case in a small file, and the table. Cases that are
+            recorded there, by this machine or another, are not trained again.
+        train: Train what is missing; with --no-train, only tabulate what is recorded.
     """
 
     file: str = field(metadata=POSITIONAL)
     output: str | None = None
     set: list[str] = field(default_factory=list)
+    records: str | None = None
+    train: bool = True
 
 
 def run(options: Options) -> int:
@@ -30,16 +35,23 @@ def run(options: Options) -> int:
     path = find_recipe(options.file)
     sweep = read_sweep(path)
     folder = Path(options.output or sweep.output or f"sweeps/{path.stem}")
+    recorded = None if options.records is None else Path(options.records)
+    if recorded is None and not options.train:
+        raise UserError("--no-train tabulates records: name their folder with --records")
     sweep.settings |= typed(dict(map(_pair, options.set)))
-    outcomes = run_sweep(sweep, folder)
+    outcomes = run_sweep(sweep, folder, recorded, options.train)
     show(f"{path.stem}: {sweep.recipe}", *table(outcomes))
     frequent = most_frequent(outcomes)
     if frequent is not None:
         print(f"always answering the most frequent class would be right {frequent:.4f} of the time")
-    plot(sweep, outcomes, folder / "sweep.png")
-    print(f"wrote {folder}/sweep.md, sweep.json, sweep.png")
+    tables = recorded or folder
+    plot(sweep, outcomes, tables / "sweep.png")
+    print(f"wrote {tables}/sweep.md, sweep.json, sweep.png")
     if not any(outcome.results for outcome in outcomes):
-        raise UserError(f"no case could be trained; the first one: {outcomes[0].error}")
+        failed = (
+            f"could be trained; the first one: {outcomes[0].error}" if options.train else f"is recorded in {tables}"
+        )
+        raise UserError(f"no case {failed}")
     return 0
 
 

@@ -150,6 +150,12 @@ class TrainingOptions:
     eval_steps: int = setting(0, "Steps between validations; 0 validates after every epoch.", NON_NEGATIVE)
     save_steps: int = setting(0, "Steps between checkpoints; 0 saves after every epoch.", NON_NEGATIVE)
     keep: int = setting(2, "Number of newest checkpoints to keep, in addition to the best one.", POSITIVE)
+    average: int = setting(
+        0,
+        "After training, average the weights of this many newest checkpoints, and keep the average if it scores better"
+        " on validation.",
+        NON_NEGATIVE,
+    )
     log_steps: int = setting(20, "Steps between logged metrics.", POSITIVE)
     eval_tokens: int = setting(16384, "Tokens per batch when scoring.", POSITIVE)
     eval_beams: int = setting(1, "Beams when validating a translation.", BEAMS)

@@ -12,6 +12,7 @@ from .views import column_views
 
 STEPS = 16
 IGNORED = -100
+LARGEST_DEFAULT_BATCH = 4096
 
 
 def rounded_lengths(lengths: np.ndarray) -> np.ndarray:
@@ -176,3 +177,9 @@ class BatchLoader(DataLoader):
         self.batch_sampler.set_epoch(epoch)
         if isinstance(self.collate_fn, Collator):
             self.collate_fn.set_epoch(epoch)
+
+
+def default_tokens(lengths: Sequence[int] | np.ndarray) -> int:
+    """The default batch size in tokens: a hundred steps per epoch, and at least eight rows."""
+    found = np.asarray(lengths, dtype=np.int64)
+    return min(LARGEST_DEFAULT_BATCH, max(int(found.sum()) // 100, 8 * int(found.max())))

@@ -77,6 +77,7 @@ class TranslationScores(Score):
     def tables(self) -> list[Table]:
         rows = [
             ["BLEU", f"{self.found.bleu:.2f}", self.found.signature_bleu],
+            ["BLEU, lower-cased", f"{self.found.bleu_lowercase:.2f}", self.found.signature_bleu.replace("mixed", "lc")],
             ["chrF2", f"{self.found.chrf:.2f}", self.found.signature_chrf],
         ]
         return [Table(f"{self.rows:,} sentences, beam {self.beams}", ["metric", "score", "signature"], rows)]
@@ -113,7 +114,12 @@ class Translation(Kind):
         "training.eps": 1e-9,
         "model.label_smoothing": 0.1,
     }
-    metrics: ClassVar[Mapping[str, bool]] = {"bleu": True, "loss": False, "chrf": True}
+    metrics: ClassVar[Mapping[str, bool]] = {
+        "bleu": True,
+        "loss": False,
+        "bleu_lowercase": True,
+        "chrf": True,
+    }
     scored_alike = False
     evaluation_options = frozenset({"source", "reference", "against"})
     head = TRANSLATES
@@ -183,7 +189,7 @@ class Translation(Kind):
             texts[process :: session.processes] = part
         references = references_of(session, rows)
         scored = score(texts, references)
-        metrics = {"loss": loss, "bleu": scored.bleu, "chrf": scored.chrf}
+        metrics = {"loss": loss, "bleu": scored.bleu, "bleu_lowercase": scored.bleu_lowercase, "chrf": scored.chrf}
         return TranslationScores(metrics, len(texts), scored, texts, references, search.beams)
 
     def predict(

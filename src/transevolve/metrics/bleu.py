@@ -21,6 +21,7 @@ class TranslationScore:
 
     Args:
         bleu: Case-sensitive BLEU with the tokenization 13a, from 0 to 100.
+        bleu_lowercase: The same of lower-cased text.
         chrf: chrF2, from 0 to 100.
         signature_bleu: The settings of BLEU, in sacreBLEU's notation.
         signature_chrf: The settings of chrF2.
@@ -31,6 +32,7 @@ class TranslationScore:
     """
 
     bleu: float
+    bleu_lowercase: float
     chrf: float
     signature_bleu: str
     signature_chrf: str
@@ -81,6 +83,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> TranslationSc
     by_letters = chrf.corpus_score(hypotheses, [references])
     return TranslationScore(
         bleu=by_words.score,
+        bleu_lowercase=BLEU(tokenize="13a", lowercase=True).corpus_score(hypotheses, [references]).score,
         chrf=by_letters.score,
         signature_bleu=str(bleu.get_signature()),
         signature_chrf=str(chrf.get_signature()),

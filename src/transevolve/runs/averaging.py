@@ -1,5 +1,6 @@
 """Averages the weights of the last checkpoints (the paper's section 6.3) into a new run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -59,14 +60,19 @@ def average(run: Path, count: int, output: Path) -> list[int]:
     if output.exists():
         raise UserError(f"{output} already exists: choose another --output, or remove it")
     chosen = last_checkpoints(run, count)
-    newest = chosen[-1][1]
+    write_average([path for _, path in chosen], output, [run / name for name in (RECIPE, DATA)])
+    return [step for step, _ in chosen]
+
+
+def write_average(paths: list[Path], output: Path, others: Sequence[Path] = ()) -> None:
+    """Writes a folder with the mean of the weights of `paths`, and the other files of the last one."""
+    newest = paths[-1]
     with staging_folder(output) as partial:
         for name in model_files(newest):
             if name != WEIGHTS:
                 copy_atomically(newest / name, partial / name)
-        for name in (RECIPE, DATA):
-            if (run / name).is_file():
-                copy_atomically(run / name, partial / name)
-        save_file(average_weights([path for _, path in chosen]), partial / WEIGHTS, metadata={"format": "pt"})
+        for path in others:
+            if path.is_file():
+                copy_atomically(path, partial / path.name)
+        save_file(average_weights(paths), partial / WEIGHTS, metadata={"format": "pt"})
         publish(partial, output)
-    return [step for step, _ in chosen]

@@ -23,6 +23,7 @@ class Result:
         baseline: Metrics of the best constant prediction, by split.
         selected_on: The split that selected the model; `test` was scored once, afterwards.
         yardstick: Scores of a bag of words on the same rows.
+        average: The steps whose weights were averaged, the validation scores before and after, and which one was used.
         refit: Whether the model was trained a second time on all rows, including validation; `validation` is the score
             of the first training.
     """
@@ -49,6 +50,7 @@ class Result:
     refit: bool = False
     start: str | None = None
     self_training: dict[str, Any] | None = None
+    average: dict[str, Any] | None = None
 
     @classmethod
     def gather(

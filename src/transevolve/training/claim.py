@@ -10,7 +10,7 @@ from ..kinds.registry import resolve
 from ..runs.data_record import DataRecord, data_changes, require_same_data
 from ..runs.folder import load_run_recipe
 from ..runs.lock import has_content
-from ..runs.names import CHECKPOINTS, MANIFEST, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
+from ..runs.names import AVERAGE, CHECKPOINTS, MANIFEST, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
 from ..runs.storage import checkpoints
 
 # Settings that do not affect the weights.
@@ -26,7 +26,7 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
 
     `ours` is whether a run has locked the folder before; if not, its `recipe.yaml` must not be replaced.
     """
-    for name in (CHECKPOINTS, REFIT, SELF_TRAINING, TENSORBOARD):
+    for name in (AVERAGE, CHECKPOINTS, REFIT, SELF_TRAINING, TENSORBOARD):
         if (folder / name).is_symlink():
             raise UserError(f"{folder / name} is a symbolic link, which a run folder must not have: remove it")
     if not (folder / RECIPE).is_file():

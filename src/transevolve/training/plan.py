@@ -14,14 +14,13 @@ from ..core.machine import device_name
 from ..core.peak_memory import peak_memory
 from ..core.progress import clock
 from ..data import TextData, load_data
-from ..data.batching import Batches, RowStore
+from ..data.batching import Batches, RowStore, default_tokens
 from ..data.views import column_array
 from ..kinds.base import Kind
 from ..kinds.registry import decide, resolve
 from ..kinds.session import Session
 from .hf_arguments import check_training
 from .optimizer import build_optimizer
-from .run import default_tokens
 
 SECONDS, MOST_STEPS = 10.0, 50
 FORWARD_SHARE = 1 / 3

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
 
@@ -18,18 +17,20 @@ from ..core.files import write_atomically
 from ..core.messages import say
 from ..core.private import sharded_modules
 from ..data import TextData
-from ..data.batching import Batches, RowStore
+from ..data.batching import Batches, RowStore, default_tokens
 from ..data.options import Split
 from ..data.stored import Chained
 from ..kinds.base import Kind, Score
 from ..kinds.session import Session
 from ..kinds.start import give_weights
+from ..runs.averaging import write_average
 from ..runs.data_record import DataRecord, require_same_prepared
 from ..runs.folder import load_errors, load_model, publish_model
 from ..runs.metrics_file import MetricsFile
-from ..runs.names import CHECKPOINTS, CURVES, DATA, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
+from ..runs.names import AVERAGE, CHECKPOINTS, CURVES, DATA, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
 from ..runs.plots import write_curves
 from ..runs.results import Result, machine_facts
+from ..runs.storage import checkpoints
 from .callbacks.metrics import ClaimFolder, RecordMetrics
 from .callbacks.progress import ShowProgress
 from .callbacks.signals import StopOnSignal
@@ -42,8 +43,6 @@ from .resolved import fill_in
 from .resume import Resumption, find_resumption
 from .self_training import guessed_texts, with_guesses
 from .trainer import EvolveTrainer
-
-LARGEST_DEFAULT_BATCH = 4096
 
 
 class Interrupted(Exception):
@@ -93,12 +92,14 @@ class Run:
         again = self.score(model, "validation", final=False)
         self.check_reloaded(again.metrics, best_step, metrics)
         scored = again if self.kind.scored_alike else self.score(model, "validation", final=True)
-        validation, data, taught = scored.metrics, self.data, None
+        validation, data, taught, average = scored.metrics, self.data, None, None
+        if self.training.average:
+            model, validation, average = self.averaged(model, best_step, again.metrics, validation)
         if self.training.self_training:
             model, validation, data, taught = self.self_train(model, validation)
         refit_seconds = None
         if self.training.refit:
-            model, refit_seconds = self.refit(data)
+            model, refit_seconds = self.refit(data, average is not None and average["used"])
         tested = None if self.data.test is None else self.score(model, "test", final=True)
         test = tested and tested.metrics
         for split, scores in (("validation", validation), ("test", test or {})):
@@ -121,6 +122,7 @@ class Run:
         )
         if taught is not None:
             result = replace(result, self_training=taught, seconds=result.seconds + taught["seconds"])
+        result = replace(result, average=average)
         if self.state.is_main_process:
             for note in (tested or scored).notes():
                 say(note)
@@ -135,10 +137,39 @@ class Run:
             parts = {name: self.data.split(name) for name in scored_on}
             sizes = [f"{len(rows):,} rows of {name}" for name, rows in parts.items() if rows is not None]
             if sizes:
-                say(f"scoring the model of step {checkpoint.name.rpartition('-')[2]} on {' and '.join(sizes)}")
+                say(f"scoring {checkpoint.name.replace('checkpoint-', 'the model of step ')} on {' and '.join(sizes)}")
         self.state.wait_for_everyone()
         model: PreTrainedModel = load_model(self.folder, self.kind.auto_class)
         return model.to(self.state.device)  # pyright: ignore[reportArgumentType]
+
+    def averaged(
+        self, model: PreTrainedModel, best_step: int, alone: dict[str, float], validation: dict[str, float]
+    ) -> tuple[PreTrainedModel, dict[str, float], dict[str, Any]]:
+        """Average the last checkpoints; returns the better model, its scores and what was compared."""
+        steps, folder = self.average()
+        other = load_model(folder, self.kind.auto_class).to(self.state.device)  # pyright: ignore[reportArgumentType]
+        scores = self.score(other, "validation", final=False).metrics
+        better = self.better(scores, alone)
+        if self.state.is_main_process:
+            compared = f"{self.metric} {scores[self.metric]:.4f}, step {best_step:,} {alone[self.metric]:.4f}"
+            say(f"average of {len(steps)} checkpoints: {compared}; the {'average' if better else 'latter'} is kept")
+        facts = {"steps": steps, "used": better, "before": alone, "after": scores}
+        if not better:
+            return model, validation, facts
+        model = self.published(folder, () if self.training.refit else ("test",))
+        return model, scores if self.kind.scored_alike else self.score(model, "validation", final=True).metrics, facts
+
+    def average(self) -> tuple[list[int], Path]:
+        """The steps of the last checkpoints, and a folder with the mean of their weights."""
+        found, folder = checkpoints(self.folder / CHECKPOINTS)[-self.training.average :], self.folder / AVERAGE
+        if self.state.is_main_process and not folder.exists():
+            write_average([path for _, path in found], folder)
+        self.state.wait_for_everyone()
+        return [step for step, _ in found], folder
+
+    def better(self, scores: dict[str, float], others: dict[str, float]) -> bool:
+        gain = scores[self.metric] - others[self.metric]
+        return (gain if self.kind.metrics[self.metric] else -gain) > 0
 
     def self_train(
         self, model: PreTrainedModel, validation: dict[str, float]
@@ -157,17 +188,17 @@ class Run:
         checkpoint = again.folder / CHECKPOINTS / f"checkpoint-{again.fit(MetricsFile(again.folder))}"
         other = load_model(checkpoint, self.kind.auto_class).to(self.state.device)  # pyright: ignore[reportArgumentType]
         scores = self.score(other, "validation", final=False).metrics
-        gain = (scores[self.metric] - validation[self.metric]) * (1 if self.kind.metrics[self.metric] else -1)
+        better = self.better(scores, validation)
         seconds = MetricsFile(again.folder).rows()[-1]["seconds"]
-        facts = {"texts": len(guessed[0]), "used": gain > 0, "before": validation, "after": scores, "seconds": seconds}
+        facts = {"texts": len(guessed[0]), "used": better, "before": validation, "after": scores, "seconds": seconds}
         if self.state.is_main_process:
             compared = f"{self.metric} {validation[self.metric]:.4f} before, {scores[self.metric]:.4f} after"
-            say(f"self-training: {compared}; the {'second' if gain > 0 else 'first'} model is kept")
-        if gain <= 0:
+            say(f"self-training: {compared}; the {'second' if better else 'first'} model is kept")
+        if not better:
             return model, validation, self.data, facts
         return self.published(checkpoint, () if self.training.refit else ("test",)), scores, data, facts
 
-    def refit(self, data: TextData) -> tuple[PreTrainedModel, float]:
+    def refit(self, data: TextData, averaged: bool) -> tuple[PreTrainedModel, float]:
         """Train again on all rows, with as many epochs; returns the model and the seconds it took."""
         if self.state.is_main_process:
             say("training again on all rows, including validation (training.refit)")
@@ -178,7 +209,8 @@ class Run:
         metrics = MetricsFile(again.folder)
         step = again.fit(metrics)
         seconds = metrics.rows()[-1]["seconds"] if metrics.rows() else 0.0
-        return self.published(again.folder / CHECKPOINTS / f"checkpoint-{step}", ("test",)), seconds
+        trained = again.average()[1] if averaged else again.folder / CHECKPOINTS / f"checkpoint-{step}"
+        return self.published(trained, ("test",)), seconds
 
     def yardstick(self, validation: dict[str, float], test: dict[str, float] | None) -> dict[str, Any] | None:
         """Scores of a simple method on the same rows, in the main process."""
@@ -317,9 +349,3 @@ def require_finite(scores: dict[str, float], what: str) -> None:
     for name, value in scores.items():
         if not math.isfinite(value):
             raise UserError(f"{what} has a {name} of {value}: it is unusable; lower the learning rate and train again")
-
-
-def default_tokens(lengths: Sequence[int] | np.ndarray) -> int:
-    """The default batch size in tokens: a hundred steps per epoch, and at least eight rows."""
-    found = np.asarray(lengths, dtype=np.int64)
-    return min(LARGEST_DEFAULT_BATCH, max(int(found.sum()) // 100, 8 * int(found.max())))

@@ -25,6 +25,7 @@ from ..core.progress import clock
 from ..core.values import read_value
 from ..core.yaml_files import read_yaml
 from ..runs.names import RESULTS
+from . import records
 
 INTERRUPTED = 130
 SEED, SEEDS = "training.seed", "seeds"
@@ -90,14 +91,20 @@ def typed(settings: dict[str, Any], source: str = "") -> dict[str, Any]:
         raise UserError(f"{source}: {error} is a section: name a setting in it, such as training.epochs") from None
 
 
-def run_sweep(sweep: Sweep, folder: Path) -> list[Outcome]:
-    """Train all cases that are not finished, one after another; a failed case does not stop the others."""
+def run_sweep(sweep: Sweep, folder: Path, recorded: Path | None = None, train: bool = True) -> list[Outcome]:
+    """Train all cases that are neither finished nor recorded; a failed case does not stop the others."""
     outcomes: list[Outcome] = []
     cases = [(settings, _recipes(sweep, folder, settings, seeds)) for settings, seeds in sweep.cases()]
     started, done, count = time.monotonic(), 0, sum(len(recipes) for _, recipes in cases)
     for number, (settings, recipes) in enumerate(cases, start=1):
         outcomes.append(Outcome(settings))
         for path, recipe in recipes.items():
+            record = recorded and recorded / f"{path.stem}.json"
+            known = record and records.find(record, recipe)
+            if known or not train:
+                outcomes[-1].results += [known] if known else []
+                count -= 1
+                continue
             left = clock((time.monotonic() - started) / done * (count - done)) if done else ""
             what = f"{title(settings)}, seed {recipe.training.seed}: {recipe.output}"
             say(f"[{number}/{len(cases)}] {what}{left and f'; about {left} left'}")
@@ -105,10 +112,13 @@ def run_sweep(sweep: Sweep, folder: Path) -> list[Outcome]:
             write_atomically(path, recipe_yaml(recipe))
             error = train_case(path)
             if error is None:
-                outcomes[-1].results.append(json.loads(Path(str(recipe.output), RESULTS).read_text(encoding="utf-8")))
+                results = json.loads(Path(str(recipe.output), RESULTS).read_text(encoding="utf-8"))
+                if record:
+                    records.keep(record, recipe, results)
+                outcomes[-1].results.append(results)
             else:
                 outcomes[-1].error = error
-        write_tables(sweep, folder, outcomes)
+        write_tables(sweep, recorded or folder, outcomes)
     return outcomes
 
 
@@ -174,7 +184,10 @@ def slug(settings: dict[str, Any]) -> str:
 
 def table(outcomes: list[Outcome]) -> tuple[list[str], list[list[str]]]:
     metric = next((o.results[0]["selected_by"] for o in outcomes if o.results), "accuracy")
-    columns = ["case", "parameters", "seeds", f"validation {metric}", f"test {metric}", "s / epoch", "tokens/s", "note"]
+    tested = [result["test"] for outcome in outcomes for result in outcome.results if result["test"]]
+    shown = [metric, *(name for name in (tested or [{}])[0] if name not in (metric, "loss"))]
+    columns = ["case", "parameters", "seeds", f"validation {metric}", *(f"test {name}" for name in shown)]
+    columns += ["core-hours", "s / epoch", "tokens/s", "note"]
     rows = []
     for outcome in outcomes:
         found = outcome.results
@@ -182,15 +195,16 @@ def table(outcomes: list[Outcome]) -> tuple[list[str], list[list[str]]]:
             f"{found[0]['parameters'] / 1e6:.2f}M" if found else "",
             str(len(found)),
             _mean([r["validation"][metric] for r in found]),
-            _mean([r["test"][metric] for r in found if r["test"]]),
+            *(_mean([r["test"][name] for r in found if r["test"]]) for name in shown),
+            _mean([r["seconds"] * int(r["machine"]["threads"]) / 3600 for r in found], 2),
             _mean([r["seconds_per_epoch"] for r in found], 0),
             _mean([r["tokens_per_second"] for r in found], 0),
         ]
         rows.append([title(outcome.settings), *numbers, outcome.error or ""])
-    return columns, [*rows, *(_yardstick(outcomes) if metric == "accuracy" else [])]
+    return columns, [*rows, *(_yardstick(outcomes, len(columns)) if metric == "accuracy" else [])]
 
 
-def _yardstick(outcomes: list[Outcome]) -> list[list[str]]:
+def _yardstick(outcomes: list[Outcome], columns: int) -> list[list[str]]:
     """A row per simple method that runs were compared with."""
     found = next((r["yardstick"] for o in outcomes for r in o.results if r.get("yardstick")), {})
     rows = []
@@ -198,7 +212,8 @@ def _yardstick(outcomes: list[Outcome]) -> list[list[str]]:
         scores = found.get(name)
         if scores:
             numbers = [_mean([scores[split]] if split in scores else []) for split in ("validation", "test")]
-            rows.append([f"bag of words, {name.replace('_', ' ')}", "", "", *numbers, "", "", ""])
+            cells = [f"bag of words, {name.replace('_', ' ')}", "", "", *numbers]
+            rows.append(cells + [""] * (columns - len(cells)))
     return rows
 
 

@@ -144,7 +144,7 @@ class EvolveTrainer(Trainer):
                 remove(final / PARTIAL)
         if self.args.should_save:
             best = self.state.best_global_step
-            rotate(final, self.options.keep, set() if best is None else {best})
+            rotate(final, max(self.options.keep, self.options.average), set() if best is None else {best})
         self.accelerator.wait_for_everyone()
 
     def _unlogged_file(self) -> str:

@@ -1,0 +1,44 @@
+"""Records of a sweep: one small file per finished case with its settings and results, to keep under version control."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config.files import dotted
+from ..config.recipe import Recipe
+from ..core.errors import UserError
+from ..core.files import write_atomically
+from ..core.json_files import read_json
+from .claim import INCONSEQUENTIAL
+
+# What may differ between the machines that share records: where the data are, and how fast the machine is.
+LOCAL = INCONSEQUENTIAL | {"data.path", "training.threads", "training.memory", "training.save_steps"}
+
+
+@dataclass(frozen=True)
+class Record:
+    settings: dict[str, Any]
+    results: dict[str, Any]
+
+
+def settings_of(recipe: Recipe) -> dict[str, Any]:
+    """The settings that differ from their defaults and decide the results."""
+    plain = dotted(Recipe())
+    return {key: value for key, value in dotted(recipe).items() if key not in LOCAL and value != plain[key]}
+
+
+def keep(path: Path, recipe: Recipe, results: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps({"settings": settings_of(recipe), "results": results}, indent=1) + "\n")
+
+
+def find(path: Path, recipe: Recipe) -> dict[str, Any] | None:
+    """The results recorded for this recipe, if any; a record of other settings is an error."""
+    if not path.exists():
+        return None
+    record, settings = read_json(path, Record), settings_of(recipe)
+    for key in sorted({*record.settings, *settings}):
+        before, now = record.settings.get(key), settings.get(key)
+        if before != now:
+            raise UserError(f"{path} was recorded with {key} {before}, not {now}: remove it to train this case again")
+    return record.results
