@@ -19,7 +19,9 @@ def needed_splits(options: DataOptions, names: Collection[Split], splits: Collec
     cut, needed = is_cut(options, names), {*splits} & {*names}
     if learn or (cut and "validation" in splits):
         needed.add("train")
-    return needed - {"validation"} if cut or options.validation == 0 else needed
+    if cut or options.validation == 0:
+        needed.discard("validation")
+    return needed
 
 
 def cut_share(options: DataOptions, rows: int, share: float, most: int) -> float:
