@@ -17,7 +17,7 @@ def is_cut(options: DataOptions, names: Collection[Split]) -> bool:
 def needed_splits(options: DataOptions, names: Collection[Split], splits: Collection[Split], learn: bool) -> set[Split]:
     """The splits to read: those requested, and train if they are cut from it or if there is something to `learn`."""
     cut = is_cut(options, names)
-    needed: set[Split] = {*splits} & {*names}
+    needed: set[Split] = set(splits) & set(names)
     if learn or (cut and "validation" in splits):
         needed.add("train")
     if cut or options.validation == 0:
