@@ -224,6 +224,16 @@ def test_causal_language_model_sees_no_later_token(variant, backend):
     torch.testing.assert_close(model(ids, logits_to_keep=2).logits, whole[:, -2:])
 
 
+@pytest.mark.parametrize("labels", [None, "other"])
+def test_labels_that_are_already_shifted_are_the_targets(labels):
+    """A sequence that is divided among processes is shifted before it is divided."""
+    model, ids = tiny("ForCausalLM"), inputs()["input_ids"]
+    loss = torch.nn.functional.cross_entropy(model(ids).logits.mT, ids.flip(1))
+    found = model(ids, labels=None if labels is None else ids, shift_labels=ids.flip(1))
+    torch.testing.assert_close(found.loss, loss)
+    assert found.past_key_values is None
+
+
 @pytest.mark.parametrize("how", [{}, {"num_beams": 3}, {"do_sample": True, "top_k": 4}])
 @pytest.mark.parametrize("backend", ["once", "fused", "linear", "literal"])
 def test_causal_language_model_generates(how, backend, tmp_path):
