@@ -10,11 +10,12 @@ from transformers import AutoModelForSequenceClassification as AutoClassifier
 
 from transevolve import TransEvolveConfig, TransEvolveModel
 from transevolve.models.build import build_peer, build_transevolve
-from transevolve.models.heads import MODELS, TRANSEVOLVE
+from transevolve.models.heads import MODELS, PEER, TRANSEVOLVE
 from transevolve.peers import SYSTEMS
 
 TINY = {"vocab_size": 50, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "dropout": 0.0}
 HEADS = [model.name.removeprefix("TransEvolve") for model in MODELS if model.model_type == TRANSEVOLVE]
+PEER_HEADS = [model.name.removeprefix("Peer") for model in MODELS if model.model_type == PEER]
 every_head = pytest.mark.parametrize("head", HEADS)
 every_variant = pytest.mark.parametrize("variant", ["fullFF-1", "randomFF-2"])
 
@@ -82,9 +83,10 @@ def test_no_cache_is_made_where_none_can_be_used():
     assert model(**batch).past_key_values is None
 
 
-@every_head
+@pytest.mark.parametrize("head", [*HEADS, *(f"Peer{head}" for head in PEER_HEADS)])
 def test_a_misspelt_argument_is_refused(head):
-    model = tiny(head)
+    head, peer = head.removeprefix("Peer"), head.startswith("Peer")
+    model = build_peer(head, "transformer", **TINY) if peer else tiny(head)
     with pytest.raises(TypeError, match=r"forward\(\) has no argument 'atention_mask'; did you mean 'attention_mask'"):
         model(**inputs(head), atention_mask=torch.ones(2, 7))
     ids = inputs(head)["input_ids"]
@@ -267,6 +269,21 @@ def test_causal_language_model_continues_from_its_cache(backend):
     again = torch.cat([ids[1:], ids[:1, :1]], 1)
     torch.testing.assert_close(last[0], model(again, use_cache=False).logits[0, -1:], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(last[0], last[1])
+
+
+@pytest.mark.parametrize("head", ["ForCausalLM", "ForConditionalGeneration"])
+@pytest.mark.parametrize("backend", ["once", "linear"])
+def test_a_cache_is_filled_once_with_gradient_checkpointing(head, backend):
+    gradients = []
+    for recompute in (False, True):
+        model, batch = tiny(head, attention=backend).train(), inputs(head)
+        if recompute:
+            model.gradient_checkpointing_enable()
+        out = model(**batch, labels=batch.get("decoder_input_ids", batch["input_ids"]), use_cache=True)
+        out.loss.backward()
+        assert out.past_key_values.length == out.logits.shape[1]
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("assistant", ["another model", "the prompt"])
