@@ -180,6 +180,20 @@ def test_a_hostile_config_file_is_refused_before_anything_is_built(setting, valu
         AutoClassifier.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize("system", ["transevolve", "performer"])
+def test_features_are_not_drawn_before_the_weights_fit(system, tmp_path, monkeypatch):
+    """A config.json from elsewhere may ask for heads so wide that their features would fill the memory."""
+    head = "ForSequenceClassification"
+    model = tiny(head, attention="linear") if system == "transevolve" else build_peer(head, system, **TINY)
+    model.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "hidden_size": 2**10, "num_attention_heads": 1}))
+    monkeypatch.setattr("numpy.linalg.qr", lambda matrix: pytest.fail("drawn"))
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        AutoClassifier.from_pretrained(tmp_path)
+
+
 def test_label_smoothing_counts_in_classification():
     labels = torch.tensor([0, 1])
     plain, smooth = tiny(num_labels=3), tiny(num_labels=3, label_smoothing=0.1)
