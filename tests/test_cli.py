@@ -12,6 +12,7 @@ import torch
 from cyclopts import App, Parameter
 
 import transevolve
+from training_support import PATIENCE
 from transevolve.cli import COMMANDS, main, parse
 from transevolve.config.command_line import POSITIONAL, as_command, convert
 from transevolve.evolution.backends import BACKENDS
@@ -31,7 +32,7 @@ sys.exit(code)
 
 def run(*words: str, **settings: Any) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "transevolve", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **settings)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, **settings)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def run(*words: str, **settings: Any) -> subprocess.CompletedProcess:
 def test_what_needs_no_model_imports_no_library_of_models(words, code):
     script = LIGHT.format(heavy=HEAVY)
     command = [sys.executable, "-c", script, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == code, done.stderr
     seconds = re.search(r"heavy: \[\] cpu: ([\d.]+)", done.stderr)
     assert seconds, done.stderr
@@ -354,7 +355,7 @@ def test_completion_covers_every_command_and_option():
 def test_import_registers_the_auto_classes(lines):
     check = "from transformers import AutoConfig; print(*(AutoConfig.for_model(n).model_type for n in NAMES))"
     script = f"{lines}\nNAMES = ['transevolve', 'transevolve-peer']\n{check}"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.stdout.split() == ["transevolve", "transevolve-peer"], done.stderr
 
 
