@@ -12,6 +12,7 @@ import torch
 from cyclopts import App, Parameter
 
 import transevolve
+from training_support import PATIENCE
 from transevolve.cli import COMMANDS, main, parse
 from transevolve.config.command_line import POSITIONAL, as_command, convert
 from transevolve.evolution.backends import BACKENDS
@@ -31,7 +32,7 @@ sys.exit(code)
 
 def run(*words: str, **settings: Any) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "transevolve", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **settings)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, **settings)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def run(*words: str, **settings: Any) -> subprocess.CompletedProcess:
 def test_what_needs_no_model_imports_no_library_of_models(words, code):
     script = LIGHT.format(heavy=HEAVY)
     command = [sys.executable, "-c", script, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == code, done.stderr
     seconds = re.search(r"heavy: \[\] cpu: ([\d.]+)", done.stderr)
     assert seconds, done.stderr
@@ -176,8 +177,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, complaint, capsys):
 )
 def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, complaint, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["train", "--data.path", "nowhere.csv", f"--{flag}", value, "--output", "out"]) == 2
-    assert complaint in capsys.readouterr().err
+    for command in ("train", "plan", *(["prepare"] if flag.startswith("model.") else [])):
+        assert main([command, "--data.path", "nowhere.csv", f"--{flag}", value, "--output", "out"]) == 2
+        assert complaint in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -205,12 +207,13 @@ def test_settings_that_exclude_each_other_are_refused_before_data_is_read(words,
 def test_beams_must_fit_the_vocabulary(flag, tmp_path, monkeypatch, capsys):
     """Before data is read if data.vocab_size is set; and the tokenizer may learn fewer tokens than it was allowed."""
     monkeypatch.chdir(tmp_path)
-    words = ["train", "--data.source=a", "--data.target=b", f"--training.{flag}=151", "--output=out"]
-    assert main([*words, "--data.vocab_size=300"]) == 2
-    assert "151 beams need a vocabulary of at least 302 tokens, but it has 300" in capsys.readouterr().err
+    words = ["--data.source=a", "--data.target=b", f"--training.{flag}=151", "--output=out"]
+    for command in ("train", "plan", "prepare"):
+        assert main([command, *words, "--data.vocab_size=300"]) == 2
+        assert "151 beams need a vocabulary of at least 302 tokens, but it has 300" in capsys.readouterr().err
     for side in "ab":
         (tmp_path / side).write_text("one two three\n" * 40)
-    assert main([*words, "--data.vocab_size=5000"]) == 2
+    assert main(["train", *words, "--data.vocab_size=5000"]) == 2
     shown = capsys.readouterr().err
     assert "151 beams need a vocabulary of at least 302 tokens, but it has" in shown
     assert "validation at step" not in shown
@@ -352,7 +355,7 @@ def test_completion_covers_every_command_and_option():
 def test_import_registers_the_auto_classes(lines):
     check = "from transformers import AutoConfig; print(*(AutoConfig.for_model(n).model_type for n in NAMES))"
     script = f"{lines}\nNAMES = ['transevolve', 'transevolve-peer']\n{check}"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.stdout.split() == ["transevolve", "transevolve-peer"], done.stderr
 
 

@@ -10,11 +10,12 @@ from transformers import AutoModelForSequenceClassification as AutoClassifier
 
 from transevolve import TransEvolveConfig, TransEvolveModel
 from transevolve.models.build import build_peer, build_transevolve
-from transevolve.models.heads import MODELS, TRANSEVOLVE
+from transevolve.models.heads import MODELS, PEER, TRANSEVOLVE
 from transevolve.peers import SYSTEMS
 
 TINY = {"vocab_size": 50, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "dropout": 0.0}
 HEADS = [model.name.removeprefix("TransEvolve") for model in MODELS if model.model_type == TRANSEVOLVE]
+PEER_HEADS = [model.name.removeprefix("Peer") for model in MODELS if model.model_type == PEER]
 every_head = pytest.mark.parametrize("head", HEADS)
 every_variant = pytest.mark.parametrize("variant", ["fullFF-1", "randomFF-2"])
 
@@ -82,9 +83,10 @@ def test_no_cache_is_made_where_none_can_be_used():
     assert model(**batch).past_key_values is None
 
 
-@every_head
+@pytest.mark.parametrize("head", [*HEADS, *(f"Peer{head}" for head in PEER_HEADS)])
 def test_a_misspelt_argument_is_refused(head):
-    model = tiny(head)
+    head, peer = head.removeprefix("Peer"), head.startswith("Peer")
+    model = build_peer(head, "transformer", **TINY) if peer else tiny(head)
     with pytest.raises(TypeError, match=r"forward\(\) has no argument 'atention_mask'; did you mean 'attention_mask'"):
         model(**inputs(head), atention_mask=torch.ones(2, 7))
     ids = inputs(head)["input_ids"]
@@ -178,6 +180,20 @@ def test_a_hostile_config_file_is_refused_before_anything_is_built(setting, valu
         AutoClassifier.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize("system", ["transevolve", "performer"])
+def test_features_are_not_drawn_before_the_weights_fit(system, tmp_path, monkeypatch):
+    """A config.json from elsewhere may ask for heads so wide that their features would fill the memory."""
+    head = "ForSequenceClassification"
+    model = tiny(head, attention="linear") if system == "transevolve" else build_peer(head, system, **TINY)
+    model.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "hidden_size": 2**10, "num_attention_heads": 1}))
+    monkeypatch.setattr("numpy.linalg.qr", lambda matrix: pytest.fail("drawn"))
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        AutoClassifier.from_pretrained(tmp_path)
+
+
 def test_label_smoothing_counts_in_classification():
     labels = torch.tensor([0, 1])
     plain, smooth = tiny(num_labels=3), tiny(num_labels=3, label_smoothing=0.1)
@@ -224,6 +240,16 @@ def test_causal_language_model_sees_no_later_token(variant, backend):
     torch.testing.assert_close(model(ids, logits_to_keep=2).logits, whole[:, -2:])
 
 
+@pytest.mark.parametrize("labels", [None, "other"])
+def test_labels_that_are_already_shifted_are_the_targets(labels):
+    """A sequence that is divided among processes is shifted before it is divided."""
+    model, ids = tiny("ForCausalLM"), inputs()["input_ids"]
+    loss = torch.nn.functional.cross_entropy(model(ids).logits.mT, ids.flip(1))
+    found = model(ids, labels=None if labels is None else ids, shift_labels=ids.flip(1))
+    torch.testing.assert_close(found.loss, loss)
+    assert found.past_key_values is None
+
+
 @pytest.mark.parametrize("how", [{}, {"num_beams": 3}, {"do_sample": True, "top_k": 4}])
 @pytest.mark.parametrize("backend", ["once", "fused", "linear", "literal"])
 def test_causal_language_model_generates(how, backend, tmp_path):
@@ -257,6 +283,21 @@ def test_causal_language_model_continues_from_its_cache(backend):
     again = torch.cat([ids[1:], ids[:1, :1]], 1)
     torch.testing.assert_close(last[0], model(again, use_cache=False).logits[0, -1:], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(last[0], last[1])
+
+
+@pytest.mark.parametrize("head", ["ForCausalLM", "ForConditionalGeneration"])
+@pytest.mark.parametrize("backend", ["once", "linear"])
+def test_a_cache_is_filled_once_with_gradient_checkpointing(head, backend):
+    gradients = []
+    for recompute in (False, True):
+        model, batch = tiny(head, attention=backend).train(), inputs(head)
+        if recompute:
+            model.gradient_checkpointing_enable()
+        out = model(**batch, labels=batch.get("decoder_input_ids", batch["input_ids"]), use_cache=True)
+        out.loss.backward()
+        assert out.past_key_values.length == out.logits.shape[1]
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("assistant", ["another model", "the prompt"])

@@ -24,6 +24,7 @@ from transevolve import (
     TransEvolveModel,
 )
 from transevolve.evolution.backends import BACKENDS
+from transevolve.evolution.block import EncoderDepth
 
 VARIANTS = ["randomFF-1", "randomFF-2", "fullFF-1", "fullFF-2"]
 TINY = {"vocab_size": 50, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "dropout": 0.0}
@@ -218,18 +219,32 @@ def test_tied_weights_survive_saving(tmp_path):
     assert model.lm_head.weight is model.get_input_embeddings().weight
 
 
+def counter(calls: list[int], place: int):
+    """A hook that counts calls."""
+
+    def count(*_):
+        calls[place] += 1
+
+    return count
+
+
 @pytest.mark.parametrize("how", [None, {"use_reentrant": False}, {"use_reentrant": True}], ids=str)
 @every_variant
 @every_head
 def test_gradient_checkpointing_gives_the_same_gradients(variant, head, how):
-    grads = []
+    grads, calls = [], [0, 0]
     for checkpointing in (False, True):
         model = tiny(variant, head, dropout=0.1).train()
         if checkpointing:
             model.gradient_checkpointing_enable(how)
+        count = counter(calls, checkpointing)
+        for module in model.modules():
+            if isinstance(module, EncoderDepth):
+                module.register_forward_pre_hook(count)
         torch.manual_seed(5)
         model(**inputs(head))[0].square().mean().backward()
         grads.append([p.grad for p in model.parameters()])
+    assert calls[1] == 2 * calls[0] > 0, "every depth is recomputed"
     assert all(g is not None for g in grads[0])
     for a, b in zip(*grads, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)

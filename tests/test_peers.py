@@ -11,6 +11,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from peers_cases import CASES, CAUSAL, SHAPE, SMALL, padding_of, small, tiny_config
+from training_support import PATIENCE
 from transevolve import PeerConfig, PeerForSequenceClassification
 from transevolve.peers import SYSTEMS, Capabilities, Mixer, MixerShape, build_mixer, resolved_settings, settings
 from transevolve.peers.encoder import PeerEncoder
@@ -381,7 +382,7 @@ def test_saved_models_give_the_same_logits_in_a_fresh_process(tmp_path):
         model.save_pretrained(tmp_path / system)
         torch.save((ids, mask, model(ids, mask).logits.detach()), tmp_path / system / "expected.pt")
     done = subprocess.run(
-        [sys.executable, "-c", RELOAD, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", RELOAD, str(tmp_path)], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.stdout.split() == sorted(SYSTEMS), done.stderr
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -331,6 +332,21 @@ def test_translation_starts_its_encoder_from_a_pretrained_run(subwords, tmp_path
     assert main(["train", *pair, f"--model.start={subwords}", f"--output={tmp_path / 'run'}", *more]) == 0
     ours, theirs = (AutoModel.from_pretrained(folder).state_dict() for folder in (tmp_path / "run", subwords))
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("command", ["train", "plan", "prepare"])
+def test_beams_must_fit_the_vocabulary_of_the_start(command, subwords, capsys):
+    words = ["--data.source=nowhere.en", "--data.target=nowhere.de", f"--model.start={subwords}"]
+    assert main([command, *words, "--training.beams=200"]) == 2
+    assert "200 beams need a vocabulary of at least 400 tokens, but it has" in capsys.readouterr().err
+
+
+def test_a_plan_builds_the_model_of_the_start(masked, tmp_path, capsys):
+    csv = write_csv(tmp_path / "reviews.csv", rows=40)
+    assert main(["plan", f"--data.path={csv}", f"--model.start={masked}"]) == 0
+    body = sum(weight.numel() for weight in AutoModel.from_pretrained(masked).parameters())
+    planned = int(re.search(r"parameters *│? *([\d,]+)", capsys.readouterr().out)[1].replace(",", ""))
+    assert body < planned < body + 200
 
 
 def test_another_system_pretrains_and_starts(texts, tmp_path):

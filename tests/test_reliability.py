@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from training_support import losses, metrics, process, result, train, training_of, weights, write_csv
+from training_support import PATIENCE, losses, metrics, process, result, train, training_of, weights, write_csv
 from transevolve import (
     TransEvolveConfig,
     TransEvolveForConditionalGeneration,
@@ -28,7 +28,6 @@ from transevolve.training.callbacks.signals import StopOnSignal
 
 STEPS = ["--training.epochs=4", "--training.save_steps=3", "--model.dropout=0.1", "--training.accumulation=2"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-PATIENCE = 1200  # seconds; a busy machine may take minutes to start a process
 LONG = ["--training.epochs=400", "--training.save_steps=2"]
 
 
@@ -199,10 +198,13 @@ def test_two_processes_train_as_one(csv, tmp_path):
 
 
 PROGRAM = """
+import atexit
 import sys
+import torch
 from transevolve.core.errors import UserError
 from transevolve.training.processes import decided_by_main, join_processes
 
+atexit.register(lambda: sys.stdout.write(f"in a group: {{torch.distributed.is_initialized()}}\\n"))  # called last
 state = join_processes()
 sys.stdout.write(f"decided {{decided_by_main(state, lambda: 7 + state.process_index)}}\\n")
 
@@ -229,6 +231,8 @@ def test_processes_decide_together_and_leave_together(tmp_path, end):
     assert launched.stdout.count("decided 7") == 2, launched.stderr
     assert launched.stdout.count("refused: no") == 2
     assert (launched.returncode == 0) == (end == "returns")
+    assert "in a group: False" in launched.stdout
+    assert "in a group: True" not in launched.stdout
     assert not [text for text in CARELESS if text in launched.stderr]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from training_support import losses, process, train, training_of, write_csv
+from training_support import PATIENCE, losses, process, train, training_of, write_csv
 from transevolve.cli import main
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def torchrun(*words: str) -> subprocess.CompletedProcess:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -65,7 +65,7 @@ def test_two_machines_with_a_cache_each_or_a_shared_one(caches, csv, tmp_path):
         )
         for rank, cache in enumerate(caches)
     ]
-    assert [machine.wait(300) for machine in machines] == [0, 0]
+    assert [machine.wait(PATIENCE) for machine in machines] == [0, 0]
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
     for cache in set(caches):
         assert len([path for path in (tmp_path / cache / "prepared").iterdir() if path.is_dir()]) == 1

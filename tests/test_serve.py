@@ -18,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from test_explain import as_run
-from training_support import process
+from training_support import PATIENCE, process
 from transevolve import TransEvolveConfig, TransEvolveForCausalLM
 from transevolve.cli import main
 from transevolve.core.errors import UserError
@@ -43,16 +43,16 @@ def started(*options: str) -> tuple[subprocess.Popen, str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[subprocess.Popen, str]]:
-    running, address = started("--timeout", "2", "--max_characters", "1000", "--max_texts", "50")
+    running, address = started("--timeout", "5", "--max_characters", "1000", "--max_texts", "50")
     yield running, address
     running.send_signal(signal.SIGTERM)
-    _, reported = running.communicate(timeout=60)
+    _, reported = running.communicate(timeout=PATIENCE)
     assert running.returncode == 0, reported
 
 
 @pytest.fixture
 def client(server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server[1], timeout=60) as client:
+    with httpx.Client(base_url=server[1], timeout=PATIENCE) as client:
         yield client
         assert client.post("/predict", json=TEXTS).status_code == 200, "the next request is served"
 
@@ -111,7 +111,7 @@ def test_a_slow_client_is_refused_while_others_are_served(server, client):
     with socket.create_connection((host, int(port))) as slow:
         slow.sendall(b"POST /predict HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n{")
         assert client.post("/predict", json=TEXTS).status_code == 200
-        slow.settimeout(60)
+        slow.settimeout(PATIENCE)
         assert slow.recv(4096).startswith(b"HTTP/1.1 408")
 
 
@@ -152,12 +152,12 @@ def test_health_facts_schema_and_pages(client):
 def test_a_signal_stops_the_server_after_its_last_answer():
     running, address = started("--wait_ms", "5000")
     with running, ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(httpx.post, f"{address}/predict", json=TEXTS, timeout=60)
-        while "transevolve_queue_texts 2.0" not in httpx.get(f"{address}/metrics", timeout=60).text:
+        answer = pool.submit(httpx.post, f"{address}/predict", json=TEXTS, timeout=PATIENCE)
+        while "transevolve_queue_texts 2.0" not in httpx.get(f"{address}/metrics", timeout=PATIENCE).text:
             time.sleep(0.1)
         running.send_signal(signal.SIGTERM)
         assert answer.result().status_code == 200
-    running.communicate(timeout=60)
+    running.communicate(timeout=PATIENCE)
     assert running.returncode == 0
 
 
@@ -167,7 +167,7 @@ def test_a_killed_server_loses_only_the_requests_it_had():
 
     def ask(_: int) -> int:
         try:
-            return httpx.post(f"{address}/predict", json=TEXTS, timeout=60).status_code
+            return httpx.post(f"{address}/predict", json=TEXTS, timeout=PATIENCE).status_code
         except httpx.TransportError:
             return 0
 
@@ -181,7 +181,7 @@ def test_a_killed_server_loses_only_the_requests_it_had():
         with again:
             assert list(pool.map(ask, range(64))) == [200] * 64
             again.send_signal(signal.SIGTERM)
-            again.communicate(timeout=60)
+            again.communicate(timeout=PATIENCE)
 
 
 def test_the_schema_is_a_page_that_needs_no_network(client):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from training_support import process
+from training_support import PATIENCE, process
 from transevolve.core.windows import windows
 
 RUNS = Path(__file__).parent / "version_one"
@@ -20,8 +20,8 @@ def answer(running: subprocess.Popen, line: str) -> str:
     assert running.stdout is not None
     running.stdin.write(line + "\n")
     running.stdin.flush()
-    ready, _, _ = select.select([running.stdout], [], [], 60)
-    assert ready, "no answer in 60 seconds"
+    ready, _, _ = select.select([running.stdout], [], [], PATIENCE)
+    assert ready, "no answer"
     return running.stdout.readline()
 
 
@@ -35,7 +35,7 @@ def test_a_line_is_answered_while_the_pipe_stays_open(command, run):
         assert first
         assert first == second
         running.send_signal(signal.SIGINT)
-        _, reported = running.communicate(timeout=60)
+        _, reported = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
     assert reported.splitlines()[-1] == "transevolve: stopped"
 

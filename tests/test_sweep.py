@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from training_support import process, train, training_of, write_csv
+from training_support import PATIENCE, process, train, training_of, write_csv
 from transevolve.cli import main
 from transevolve.core.errors import UserError
 from transevolve.training import sweep as sweeps
@@ -148,7 +148,7 @@ def running(folder):
     """A sweep in the middle of its first training, and the process of that training."""
     (folder / "sweep.yaml").write_text(f"recipe: {folder / 'tiny.yaml'}\nsettings: {{training.epochs: 5000}}\n")
     sweep = process(["sweep", str(folder / "sweep.yaml"), "--output", str(folder / "out")])
-    run, deadline = folder / "out" / "runs" / "recipe-seed0", time.monotonic() + 120
+    run, deadline = folder / "out" / "runs" / "recipe-seed0", time.monotonic() + PATIENCE
     while not list(run.glob("checkpoints/checkpoint-*")) and time.monotonic() < deadline and sweep.poll() is None:
         time.sleep(0.2)
     (child,) = [c for c in psutil.Process(sweep.pid).children() if "transevolve.training.case" in c.cmdline()]
@@ -164,7 +164,7 @@ def running(folder):
 def test_a_sweep_that_is_stopped_lets_its_training_save(running, number):
     sweep, child, run = running
     os.kill(sweep.pid, number)
-    _, reported = sweep.communicate(timeout=60)
+    _, reported = sweep.communicate(timeout=PATIENCE)
     assert sweep.returncode == 130
     assert "saved at step" in reported
     assert "Traceback" not in reported
@@ -176,7 +176,7 @@ def test_a_sweep_that_is_stopped_lets_its_training_save(running, number):
 def test_a_sweep_that_is_killed_takes_its_training_with_it(running):
     sweep, child, _ = running
     sweep.kill()
-    gone, left = psutil.wait_procs([child], timeout=60)
+    gone, left = psutil.wait_procs([child], timeout=PATIENCE)
     assert gone
     assert not left
 

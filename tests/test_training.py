@@ -180,10 +180,11 @@ def test_evaluation_reads_the_models_checksum_once(run, tmp_path, monkeypatch):
 
 
 def test_label_smoothing_changes_the_loss_of_a_classifier(csv, tmp_path):
-    for name, system, smoothing in (("plain", "transevolve", 0), ("ours", "transevolve", 0.2), ("peer", "fnet", 0.2)):
-        more = [f"--model.system={system}", f"--model.label_smoothing={smoothing}", "--training.max_steps=2"]
-        assert train(*training_of(csv, tmp_path / name, *more)) == 0
-    assert losses(tmp_path / "ours") != losses(tmp_path / "plain")
+    for system in ("transevolve", "fnet"):
+        for smoothing in ("0", "0.2"):
+            more = [f"--model.system={system}", f"--model.label_smoothing={smoothing}", "--training.max_steps=2"]
+            assert train(*training_of(csv, tmp_path / system / smoothing, *more)) == 0
+        assert losses(tmp_path / system / "0.2") != losses(tmp_path / system / "0")
 
 
 def test_a_run_records_its_data(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
 
-from training_support import counted_checksums, process, result, train, weights
+from training_support import PATIENCE, counted_checksums, metrics, process, result, train, weights
 from transevolve.cli import main
 from transevolve.runs.storage import checkpoints
 
@@ -141,6 +141,11 @@ def test_trains_in_16_bits_and_decodes_a_few_sentences(system, corpus, tmp_path,
     reported = capsys.readouterr().err
     assert "validation in training decodes 3 of 10 sentences" in reported
     assert ("model.embedding_dropout: not used by marian" in reported) == (system == "marian")
+    found = result(tmp_path)
+    (loss,) = [
+        row["eval_loss"] for row in metrics(tmp_path) if row["step"] == found["best_step"] and "eval_loss" in row
+    ]
+    assert found["validation"]["loss"] == pytest.approx(loss, rel=1e-6), "the saved model is scored in 16 bits too"
     capsys.readouterr()
     assert main(["evaluate", str(tmp_path), "--split", "validation", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bleu"] == pytest.approx(result(tmp_path)["validation"]["bleu"])
@@ -174,7 +179,7 @@ def test_a_killed_translation_ends_as_if_never_killed(corpus, run, tmp_path):
     running.kill()
     running.communicate()
     finished = process(arguments)
-    _, reported = finished.communicate(timeout=300)
+    _, reported = finished.communicate(timeout=PATIENCE)
     assert finished.returncode == 0, reported
     assert "resuming from" in reported
     assert weights(again) == weights(run)

@@ -18,6 +18,7 @@ TINY = [
     "--training.log_steps=2",
     "--training.learning_rate=0.01",
 ]
+PATIENCE = 1200  # seconds; a busy machine may take minutes to start a process
 GOOD, BAD = ["great", "lovely", "superb", "fine", "wonderful"], ["awful", "poor", "terrible", "weak", "horrid"]
 FILLER = ["the", "a", "film", "was", "and", "it", "of"]
 

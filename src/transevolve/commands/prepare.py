@@ -14,13 +14,10 @@ def run(options: Options) -> int:
     recipe = options.load()
     from ..data import load_data
     from ..data.cache_items import folder_size, format_size
-    from ..data.detect import detected_task
-    from ..kinds.registry import resolve
-    from ..kinds.start import settle_start
+    from ..kinds.start import settle
 
-    recipe.data.task = detected_task(recipe.data)
-    kind = resolve(recipe)
-    data = load_data(recipe.data, tokenizer=settle_start(recipe))
+    kind, tokenizer = settle(recipe)
+    data = load_data(recipe.data, tokenizer=tokenizer)
     print("\n".join([*data.report.lines(), *kind.notes(recipe, data)]))
     if data.folder is not None:
         print(f"prepared data: {data.folder}, {format_size(folder_size(data.folder))}")

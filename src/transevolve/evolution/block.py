@@ -133,7 +133,7 @@ class EncoderBlock(Checkpointed):
         for depth in cast(Iterable[EncoderDepth], self.depths):
             if trace is not None:
                 trace.depth(self, depth.l, x, state, None)
-            x = self.run(partial(self._depth, depth, state), x)
+            x = self.run(partial(self._depth, depth, state), x, stream)
         if trace is not None:
             trace.end(self, x, state)
         return self.norm(x)
@@ -200,9 +200,7 @@ class DecoderBlock(Checkpointed):
         for depth in cast(Iterable[DecoderDepth], self.depths):
             if trace is not None:
                 trace.depth(self, depth.l, x, state, cross)
-            step = partial(self._depth, depth, state, cross, values)
-            # Recomputation would append the tokens to the stream twice.
-            x = self.run(step, x) if stream is None else step(x)
+            x = self.run(partial(self._depth, depth, state, cross, values), x, stream)
         if trace is not None:
             trace.end(self, x, state)
         return self.norm(x)

@@ -18,8 +18,9 @@ class Checkpointed(nn.Module):
     gradient_checkpointing = False
     _gradient_checkpointing_func: Callable[..., Tensor] = partial(checkpoint, use_reentrant=False)
 
-    def run(self, step: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        if not (self.gradient_checkpointing and self.training):
+    def run(self, step: Callable[[Tensor], Tensor], x: Tensor, stream: object = None) -> Tensor:
+        """`step(x)`. With a stream it is not checkpointed: recomputation would append the tokens twice."""
+        if stream is not None or not (self.gradient_checkpointing and self.training):
             return step(x)
         settings: dict[str, Any] = getattr(self._gradient_checkpointing_func, "keywords", {})
         if settings.get("use_reentrant", True) is False:

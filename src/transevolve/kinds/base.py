@@ -166,10 +166,12 @@ class Kind(ABC):
         kept = {name: getattr(trained, name) for name in changed(trained) & self.reading}
         return Path(file).name, replace(DataOptions(task=task, **kept), test=file, **columns)
 
-    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
-        """Raise an error for invalid settings; called before the data are loaded, and again afterwards."""
-        if data is None:
-            check_model(self.head, recipe.model)
+    def check(self, recipe: Recipe) -> None:
+        """Raise an error for invalid settings of the model, before the data are loaded."""
+        check_model(self.head, recipe.model)
+
+    def check_vocabulary(self, recipe: Recipe, size: int) -> None:  # noqa: B027
+        """Raise an error for settings that need more tokens; `size` is the largest possible, then the actual one."""
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         """Notes and warnings to show before training."""

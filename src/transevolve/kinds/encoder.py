@@ -68,9 +68,8 @@ class EncoderKind(LabelledKind):
         """(rows, classes), 1 if the text belongs to the class; None if labels are not classes."""
         return None
 
-    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
-        if data is None:
-            check_model(self.head, possible_shape(recipe.model))
+    def check(self, recipe: Recipe) -> None:
+        check_model(self.head, possible_shape(recipe.model))
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         """Pairs do not start as a bag of words, which cannot represent whether two texts match."""

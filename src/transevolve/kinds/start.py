@@ -1,4 +1,4 @@
-"""`model.start`: initializes a model of any kind from the tokenizer, sizes and weights of a saved model."""
+"""Settles a recipe before its data are read; `model.start` gives tokenizer, sizes and weights of a saved model."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -9,6 +9,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTraine
 
 from ..config.recipe import FROM_DATA, OURS, ModelOptions, Recipe
 from ..core.errors import UserError
+from ..data.detect import detected_task
 from ..data.options import SUBWORDS
 from ..data.registry import task_of
 from ..data.windows import special_frame
@@ -18,13 +19,26 @@ from ..models.peer_config import PeerConfig
 from ..models.settings import SIZES, VARIANTS, ModelSettings, PeerSettings
 from ..runs.folder import check_run, load_errors, load_model, load_run_tokenizer
 from ..runs.names import CONFIG, RECIPE
-from .registry import read_config
+from .base import Kind
+from .registry import read_config, resolve
 
 # Settings that may differ for the same weights.
 FREE = {"attention", "attention_memory_budget", "feature_redraw_interval", "dropout", "embedding_dropout"}
 FREE |= {"label_smoothing", "initializer_range", "tie_word_embeddings", "decoder_num_blocks", "decoder_block_depth"}
 FREE |= {"pooling"}
 LIBRARY = {models.WordPiece: "wordpiece", models.Unigram: "unigram", models.BPE: "bpe", models.WordLevel: "listops"}
+
+
+def settle(recipe: Recipe) -> tuple[Kind, PreTrainedTokenizerFast | None]:
+    """The kind of task and the tokenizer of `model.start`; raises an error for invalid settings of the model."""
+    recipe.data.task = detected_task(recipe.data)
+    kind = resolve(recipe)
+    tokenizer = settle_start(recipe)
+    kind.check(recipe)
+    size = recipe.data.vocab_size if tokenizer is None else len(tokenizer)
+    if size is not None:
+        kind.check_vocabulary(recipe, size)
+    return kind, tokenizer
 
 
 def settle_start(recipe: Recipe) -> PreTrainedTokenizerFast | None:

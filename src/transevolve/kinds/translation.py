@@ -139,12 +139,10 @@ class Translation(Kind):
         kept = DataOptions(task="translation", max_length=trained.max_length)
         return Path(source).name, replace(kept, test_source=source, test_target=reference)
 
-    def check(self, recipe: Recipe, data: TextData | None = None) -> None:
-        super().check(recipe, data)
+    def check_vocabulary(self, recipe: Recipe, size: int) -> None:
         beams = max(recipe.training.beams, recipe.training.eval_beams)
-        vocabulary = recipe.data.vocab_size if data is None else len(data.tokenizer)
-        if vocabulary is not None and 2 * beams > vocabulary:
-            raise UserError(f"{beams} beams need a vocabulary of at least {2 * beams} tokens, but it has {vocabulary}")
+        if 2 * beams > size:
+            raise UserError(f"{beams} beams need a vocabulary of at least {2 * beams} tokens, but it has {size}")
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:
         """A named variant uses the paper's initialization; otherwise matrices are small, as in Marian."""

@@ -17,8 +17,9 @@ from ..data import TextData, load_data
 from ..data.batching import Batches, RowStore, default_tokens
 from ..data.views import column_array
 from ..kinds.base import Kind
-from ..kinds.registry import decide, resolve
+from ..kinds.registry import decide
 from ..kinds.session import Session
+from ..kinds.start import settle
 from .hf_arguments import check_training
 from .optimizer import build_optimizer
 
@@ -65,9 +66,10 @@ class Plan:
 
 def plan(recipe: Recipe) -> Plan:
     """Load the data, build the model, and train for some seconds; nothing is written."""
-    kind = resolve(recipe)
+    kind, tokenizer = settle(recipe)
     check_training(recipe.training)
-    data = load_data(recipe.data)
+    data = load_data(recipe.data, tokenizer=tokenizer)
+    kind.check_vocabulary(recipe, len(data.tokenizer))
     decide(kind, recipe, data)
     if data.train is None or not len(data.train):
         raise UserError("there are no training rows")

@@ -10,9 +10,8 @@ from ..core.errors import UserError
 from ..core.files import report_full_disk
 from ..core.messages import say
 from ..data import load_data
-from ..data.detect import detected_task
-from ..kinds.registry import decide, resolve
-from ..kinds.start import settle_start
+from ..kinds.registry import decide
+from ..kinds.start import settle
 from ..kinds.systems import unused
 from ..runs.lock import locked
 from ..runs.names import RESULTS
@@ -29,10 +28,7 @@ from .self_training import check_self_training
 
 def train(recipe: Recipe, command: str) -> Result:
     """Train, select on validation, reload the model from disk, score it, and write the results."""
-    recipe.data.task = detected_task(recipe.data)
-    kind = resolve(recipe)
-    tokenizer = settle_start(recipe)
-    kind.check(recipe)
+    kind, tokenizer = settle(recipe)
     check_training(recipe.training)
     check_packages(recipe.training)
     check_self_training(recipe, kind)
@@ -51,7 +47,7 @@ def train(recipe: Recipe, command: str) -> Result:
                 say(f"{folder} is already finished; these are its results")
             return finished
         data = load_data(recipe.data, tokenizer=tokenizer)
-        kind.check(recipe, data)
+        kind.check_vocabulary(recipe, len(data.tokenizer))
         decided = decide(kind, recipe, data)
         if state.is_main_process:
             prepared = [] if data.folder is None else [f"prepared data: {data.folder}"]

@@ -15,7 +15,7 @@ from ..loss import smoothed_cross_entropy
 
 
 class TransEvolveForCausalLM(CachedGeneration, TransEvolvePreTrainedModel, GenerationMixin):
-    """`labels` are the tokens, -100 at padding: the logits of token i predict label i + 1.
+    """`labels` are the tokens, -100 at padding: the logits of token i predict label i + 1, or `shift_labels[i]`.
 
     With `past_key_values` the tokens continue those in it, and `attention_mask` covers all of them. Without, a cache is
     made and returned if `use_cache` (by default `config.use_cache`, except in training and with labels).
@@ -49,10 +49,14 @@ class TransEvolveForCausalLM(CachedGeneration, TransEvolvePreTrainedModel, Gener
         use_cache: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
         logits_to_keep: int | Tensor = 0,
+        shift_labels: Tensor | None = None,
         **kwargs,
     ) -> CausalLMOutputWithPast:
         self.check_keywords(kwargs)
-        cache = self.checked_cache(past_key_values, self.wants_cache(use_cache, labels))
+        targets = shift_labels
+        if targets is None and labels is not None:
+            targets = labels[:, 1:]
+        cache = self.checked_cache(past_key_values, self.wants_cache(use_cache, targets))
         encoded = self.encode(
             input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions, cache
         )
@@ -61,9 +65,9 @@ class TransEvolveForCausalLM(CachedGeneration, TransEvolvePreTrainedModel, Gener
         selected = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.lm_head(y[:, selected])
         loss = None
-        if labels is not None:
-            smoothing = self.config.label_smoothing
-            loss = smoothed_cross_entropy(logits[:, :-1], labels[:, 1:], smoothing, num_items_in_batch)
+        if targets is not None:
+            smoothing, predicted = self.config.label_smoothing, logits[:, : targets.shape[1]]
+            loss = smoothed_cross_entropy(predicted, targets, smoothing, num_items_in_batch)
         return CausalLMOutputWithPast(
             loss=loss,  # pyright: ignore[reportArgumentType]
             logits=logits,
