@@ -20,7 +20,7 @@ from ..data.pair_tokenizers import is_paired
 from ..data.registry import TASKS, task_of
 from ..data.views import column_array
 from ..data.wide_rows import join_pair
-from .bag_start import decided_for_texts, start_from_texts
+from .bag_settings import decided_for_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
 from .systems import check_model, possible_shape
@@ -80,8 +80,8 @@ class EncoderKind(LabelledKind):
     def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> Prediction:
         """Convert a row of outputs to a prediction."""
 
-    def multi_hot(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
-        """(rows, classes), 1 if the text belongs to the class; None if labels are not classes."""
+    def bag_targets(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
+        """(rows, classes), 1 if the text belongs to the class; or (rows,), a number for each text."""
         return None
 
     def check(self, recipe: Recipe, data: TextData | None = None) -> None:
@@ -95,9 +95,11 @@ class EncoderKind(LabelledKind):
 
     def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
         if recipe.model.initialization == "bag":
+            from .bag_start import start_from_texts
+
             assert data.train is not None
             labels = column_array(data.train, "labels")
-            start_from_texts(model, recipe, data, self.multi_hot(labels, data))
+            start_from_texts(model, recipe, data, self.bag_targets(labels, data))
 
     def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
         return self.assess(*self.row_outputs(session, rows), session.model.config)

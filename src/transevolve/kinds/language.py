@@ -19,7 +19,7 @@ from ..data.batching import IGNORED, Collator, RowStore
 from ..data.options import changed
 from ..models.loss import smoothed_cross_entropy
 from ..models.settings import size_settings
-from .bag_start import require_no_bag
+from .bag_settings import require_no_bag
 from .base import Kind, Score
 from .session import Session
 

@@ -20,7 +20,7 @@ from ..data.views import column_views
 from ..decoding import BeamOptions, beam_search
 from ..models.loss import smoothed_cross_entropy
 from ..models.settings import size_settings
-from .bag_start import require_no_bag
+from .bag_settings import require_no_bag
 from .base import Kind, LossFunction, Prediction, Score, Table, Where
 from .session import Session
 from .systems import OURS, TRANSLATES
