@@ -12,6 +12,8 @@ from ..config.recipe import ModelOptions, Recipe, TrainingOptions
 from ..data.options import DataOptions
 
 if TYPE_CHECKING:
+    from ..kinds.base import Kind
+
     Data = dict[str, Any]
     Model = dict[str, Any]
     Training = dict[str, Any]
@@ -76,15 +78,15 @@ def run(options: Options) -> int:
 
     if PartialState().is_main_process:
         show(f"{recipe.output}: {result.task}", ["", ""], result_rows(result))
-        print(_next(str(recipe.output), kind_of(recipe).command, recipe.model.system))
+        print(_next(str(recipe.output), kind_of(recipe), recipe.model.system))
     return 0
 
 
-def _next(folder: str, command: str, system: str) -> str:
+def _next(folder: str, kind: "Kind", system: str) -> str:
     """The written files, and suggested commands."""
     run = shlex.quote(folder)
     lines = [f"wrote {folder}: the model, its tokenizer, results.json, metrics.jsonl, curves.png; next:"]
-    lines += [f'  transevolve {command} {run} "a text"', f"  transevolve evaluate {run}"]
-    if command == "predict" and system == "transevolve":
+    lines += [f'  transevolve {kind.command} {run} "a text"', f"  transevolve evaluate {run}"]
+    if kind.explained and system == "transevolve":
         lines.append(f'  transevolve explain {run} "a text"')
     return "\n".join([*lines, f"  transevolve export {run} --format hf"])

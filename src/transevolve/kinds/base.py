@@ -107,6 +107,7 @@ class Kind(ABC):
         patience: Validations without improvement after which training stops, by default; 0 disables it.
         scored_alike: Whether validation during training is scored exactly like the selected model.
         evaluation_options: Options of `evaluate` that this kind supports, among those that only some kinds support.
+        explained: Whether `explain` can show how its models process a text.
         head: The model's head, as in `transevolve.models.heads` without its prefix.
         auto_class: Hugging Face's Auto class for its models.
         pipeline_tag: Hugging Face's name of the task.
@@ -123,6 +124,7 @@ class Kind(ABC):
     patience: ClassVar[int] = 0
     scored_alike: ClassVar[bool] = True
     evaluation_options: ClassVar[frozenset[str]] = frozenset()
+    explained: ClassVar[bool] = False
     head: ClassVar[str]
     auto_class: ClassVar[Any]
     pipeline_tag: ClassVar[str]

@@ -92,6 +92,7 @@ class Classification(EncoderKind):
     metrics: ClassVar[Mapping[str, bool]] = {"accuracy": True, "loss": False, "macro_f1": True}
 
     starts_as_bag = True
+    explained = True
 
     def bag_targets(self, labels: np.ndarray, data: TextData) -> np.ndarray:
         return np.eye(len(data.labels))[labels]

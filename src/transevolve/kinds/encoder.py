@@ -107,7 +107,7 @@ class EncoderKind(LabelledKind):
     def row_outputs(self, session: Session, rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
         """The outputs and label of each text; outputs are averaged over windows."""
         labels, owners = labels_and_owners(rows)
-        return averaged(self._outputs(session, RowStore(rows)), owners), labels
+        return averaged(self.outputs(session, RowStore(rows)), owners), labels
 
     def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray | None:
         """The best constant output, computed from the training labels; None if it is unknown."""
@@ -142,10 +142,11 @@ class EncoderKind(LabelledKind):
             encoded, owners = encode_windows(session.tokenizer, single, session.max_length, where)
         else:
             encoded = session.encode(single, where)
-        outputs = averaged(self._outputs(session, RowStore({"input_ids": encoded.rows()})), owners)
+        outputs = averaged(self.outputs(session, RowStore({"input_ids": encoded.rows()})), owners)
         config = session.model.config
         return [self.prediction(text, output, config) for text, output in zip(single, outputs, strict=True)]
 
-    def _outputs(self, session: Session, rows: RowStore) -> np.ndarray:
+    def outputs(self, session: Session, rows: RowStore) -> np.ndarray:
+        """The outputs of each row, in the scale of the labels."""
         config = session.model.config
         return session.outputs(rows, self.collator(session), lambda logits: self.graph(logits, config))

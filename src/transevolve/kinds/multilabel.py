@@ -91,6 +91,7 @@ class MultiLabel(EncoderKind):
     }
 
     starts_as_bag = True
+    explained = True
 
     def bag_targets(self, labels: np.ndarray, data: TextData) -> np.ndarray:
         return labels.astype(float)
