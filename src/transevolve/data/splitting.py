@@ -16,7 +16,8 @@ def is_cut(options: DataOptions, names: Collection[Split]) -> bool:
 
 def needed_splits(options: DataOptions, names: Collection[Split], splits: Collection[Split], learn: bool) -> set[Split]:
     """The splits to read: those requested, and train if they are cut from it or if there is something to `learn`."""
-    cut, needed = is_cut(options, names), {*splits} & {*names}
+    cut = is_cut(options, names)
+    needed: set[Split] = set(splits) & set(names)
     if learn or (cut and "validation" in splits):
         needed.add("train")
     if cut or options.validation == 0:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import transformers
@@ -16,12 +17,14 @@ from ..core.errors import UserError
 from ..core.peak_memory import ALLOCATOR, peak_memory
 from ..core.values import parse_bytes
 from ..data.batching import Batches
-from ..kinds.base import Kind
+
+if TYPE_CHECKING:
+    from ..kinds.base import Kind
 
 INPUTS = "inputs.pt"
 
 
-def parts_within(budget: str, kind: Kind, config: PreTrainedConfig, batches: Batches) -> int:
+def parts_within(budget: str, kind: "Kind", config: PreTrainedConfig, batches: Batches) -> int:
     """The number of parts of the largest batch so that a step adds at most `budget` to the model's memory."""
     allowed = parse_bytes(budget)
     rows, length = batches.largest()
@@ -40,7 +43,7 @@ def parts_within(budget: str, kind: Kind, config: PreTrainedConfig, batches: Bat
         parts = min(rows, max(parts + 1, int(parts * found / max(allowed, 1))))
 
 
-def measured(kind: Kind, config: PreTrainedConfig, rows: int, length: int) -> int:
+def measured(kind: "Kind", config: PreTrainedConfig, rows: int, length: int) -> int:
     """The bytes that a training step of this shape needs in addition to the model."""
     draw = torch.Generator().manual_seed(0)
     random = [torch.randint(0, config.vocab_size, shape, generator=draw) for shape in ((1, 8), (rows, length))]
