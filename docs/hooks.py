@@ -1,12 +1,16 @@
-"""Fills in the reference when the site is built: commands, recipe keys and public names, from the code itself.
+"""Run when the site is built: fills in the reference, and makes the search work from the disk.
 
-A page asks by a line `<!-- generated: NAME -->`, where NAME is a key of `PARTS`.
+Commands, recipe keys and public names come from the code itself. A page asks by a line `<!-- generated: NAME -->`,
+where NAME is a key of `PARTS`.
 """
 
 import inspect
+import json
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,6 +20,14 @@ MARKER = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
     return MARKER.sub(lambda found: PARTS[found[1]](), markdown)
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Called by mkdocs at the end: the script of the search, and its documents as a script."""
+    folder = Path(config["site_dir"]) / "search"
+    documents = json.loads((folder / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    (folder / "documents.js").write_text(f"var searchDocuments = {json.dumps(documents)};\n", encoding="utf-8")
+    shutil.copyfile(Path(__file__).with_name("search.js"), folder / "main.js")
 
 
 def commands() -> str:

@@ -47,6 +47,7 @@ def open_page(page: Path, width: int, dark: bool, screenshot: Path | None = None
         frame = Path(folder) / "frame.html"
         frame.write_text(FRAME.format(address=page.resolve().as_uri(), width=width, height=height))
         flags = [
+            "--allow-file-access-from-files",
             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             f"--window-size={max(width, 600)},{height}",
         ]
@@ -59,15 +60,20 @@ def open_page(page: Path, width: int, dark: bool, screenshot: Path | None = None
     return Seen(errors=errors, **json.loads(html.unescape(found[1])))
 
 
-def dump(page: Path) -> str:
-    """The document after its scripts have run."""
+def dump(page: Path, query: str = "") -> str:
+    """The document after its scripts have run, with a query such as "?q=word" in its address."""
     with tempfile.TemporaryDirectory() as folder:
-        return _chromium(Path(folder), page, "--dump-dom").stdout
+        return _chromium(Path(folder), page, "--dump-dom", "--virtual-time-budget=20000", query=query).stdout
 
 
-def _chromium(profile: Path, page: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
-    command += ["--enable-logging=stderr", f"--user-data-dir={profile / 'profile'}", *flags, page.resolve().as_uri()]
+def _chromium(profile: Path, page: Path, *flags: str, query: str = "") -> subprocess.CompletedProcess[str]:
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu"]
+    command += [
+        "--enable-logging=stderr",
+        f"--user-data-dir={profile / 'profile'}",
+        *flags,
+        page.resolve().as_uri() + query,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
 
 

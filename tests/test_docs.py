@@ -11,6 +11,7 @@ import torch
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
+from browser import WIDTHS, dump, is_dark, needs_chromium, open_page
 from docs_support import ROOT, blocks, follow, recipe_of, run, train_case, write_files
 from support import KINDS, make_case
 from transevolve.cli import COMMANDS
@@ -67,6 +68,27 @@ def site(tmp_path_factory) -> Path:
         warnings.simplefilter("ignore")
         build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
     return folder
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_the_search_works_from_the_disk(site):
+    found = dump(site / "search.html", "?q=label_separator")
+    results = re.search(r'<div[^>]*id="mkdocs-search-results"[^>]*>(.*?)</div>', found, re.DOTALL)
+    assert results is not None
+    assert re.search(r'<a href="\./kinds\.html[^"]*">', results[1])
+    assert "No results found" in dump(site / "search.html", "?q=xyzzy")
+
+
+@pytest.mark.slow
+@needs_chromium
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pages_fit_the_window_light_and_dark(site, width, dark):
+    seen = open_page(site / "kinds.html", width, dark)
+    assert not seen.errors
+    assert seen.overflow <= 0
+    assert is_dark(seen) == dark
 
 
 def test_the_site_builds_strictly_and_needs_no_network(site):

@@ -10,6 +10,7 @@ from transevolve.core.errors import UserError
 from transevolve.data import vectors
 from transevolve.data.bag_start import bag_start
 from transevolve.data.naive_bayes import class_weights, counts_by_class, token_counts
+from transevolve.data.token_values import held_out, token_values
 from transevolve.data.vector_files import read_vectors
 from transevolve.data.vectors import Counter, cooccurrence_vectors, log_idf, positive_pmi, singular_vectors
 
@@ -198,3 +199,34 @@ def test_vectors_wider_than_the_model_are_refused(tmp_path):
     assert read_vectors(path, WANTED, room=4)[0].shape == (4, 2)
     with pytest.raises(UserError, match="width 2, but the model has room for 1"):
         read_vectors(path, WANTED, room=1)
+
+
+def test_token_values_are_those_of_a_ridge_regression_on_weighted_means():
+    from sklearn.linear_model import Ridge
+
+    draw = np.random.RandomState(0)
+    texts = [draw.randint(0, 30, draw.randint(3, 12)) for _ in range(200)]
+    offsets = np.cumsum([0, *map(len, texts)])
+    counts, weight = token_counts(np.concatenate(texts), offsets, 30), draw.uniform(0.5, 2, 30)
+    numbers = np.array([text.mean() for text in texts])
+    values = token_values(counts, numbers, weight)
+    means = counts.toarray() * weight
+    means /= means.sum(1, keepdims=True)
+    held = held_out(200)
+    assert list(held) == list(range(0, 200, 10))
+    fitted = np.setdiff1d(np.arange(200), held)
+    model = Ridge((means**2).sum() / 200).fit(means[fitted], numbers[fitted])
+    np.testing.assert_allclose(values, model.coef_ * weight, atol=2e-3)
+    assert np.corrcoef(means[held] @ (values / weight), numbers[held])[0, 1] > 0.8
+
+
+def test_a_start_for_numbers_orders_texts_by_their_numbers():
+    draw = np.random.RandomState(0)
+    texts = [draw.randint(2, 30, 8) for _ in range(300)]
+    offsets = np.cumsum([0, *map(len, texts)])
+    numbers = np.array([1000.0 + text.mean() for text in texts])
+    start = bag_start(np.concatenate(texts), offsets, numbers, vocab_size=30, width=16, special=[0, 1])
+    assert start.vectors.shape == (30, 15)
+    assert start.classes.shape == (30, 1)
+    assert np.corrcoef([start.classes[text].sum() for text in texts], numbers)[0, 1] > 0.9
+    assert not start.classes[:2].any()

@@ -29,6 +29,7 @@ from . import __version__
 from .config.command_line import as_command, convert
 from .core.environment import tune_environment
 from .core.errors import UserError, nearest, suggestion
+from .core.lean_imports import lean_imports
 
 COMMANDS = {
     "train": "Train a model, evaluate it and write a run folder; the same command resumes after a stop.",
@@ -56,6 +57,8 @@ COMMANDS = {
     "doctor": "Check whether this machine is ready, and what would fail on it.",
 }
 GROUPS = {"bench": "Measure systems side by side: speed, decode, memory."}
+LEAN = ("predict", "translate", "generate", "embed", "explain", "serve")
+"""Commands that only run a model, in a process of their own."""
 COMPLETION = "--install-completion"
 IN_WORDS = {"STR": "TEXT", "INT": "NUMBER", "FLOAT": "NUMBER", "CHOICE": "NAME"}
 METAVARS = re.compile(r"\b(STR|INT|FLOAT|CHOICE)\b")
@@ -66,6 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns 0 on success, 2 on an error, and 130 if interrupted."""
     tune_environment()
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None and words and words[0] in LEAN:
+        lean_imports()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""Initial values of a classifier from its texts: vectors, class weights, pooling weights, and the tokens seen."""
+"""All that a model starts with from its own texts: vectors, weights of its outputs, pooling weights, tokens seen."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,16 @@ from itertools import pairwise
 import numpy as np
 
 from .naive_bayes import class_weights, counts_by_class, taught_counts, token_counts, vector_teacher
+from .token_values import token_values
 from .vectors import Counter, cooccurrence_vectors, log_idf
 
 
 @dataclass(frozen=True)
 class BagStart:
-    """One row per token: `vectors` of norm 1 (zero if unknown), naive Bayes' `classes`, `log_idf`, and `seen`."""
+    """One row per token: `vectors` of norm 1 (zero if unknown), `classes`, `log_idf`, and `seen`.
+
+    `classes` are the weights of naive Bayes, or a column of values for numbers.
+    """
 
     vectors: np.ndarray
     classes: np.ndarray
@@ -23,7 +27,7 @@ class BagStart:
 def bag_start(
     ids: np.ndarray,
     offsets: np.ndarray,
-    multi_hot: np.ndarray | None,
+    targets: np.ndarray | None,
     *,
     vocab_size: int,
     width: int,
@@ -34,31 +38,31 @@ def bag_start(
 ) -> BagStart:
     """From labelled texts, text i being `ids[offsets[i]:offsets[i + 1]]`, and unlabelled ones, which are read twice.
 
-    `multi_hot` is (rows, classes), 1 if the text belongs to the class; None if labels are not classes.
-    Of the `width` dimensions the last `classes` belong to naive Bayes, if they leave at least as many to co-occurrence.
-    Special tokens count as seen if labelled texts contain them.
+    `targets` is (rows, classes), 1 where a text is of a class; or (rows,), a number for each text; or None.
+    Of the `width` dimensions the last `classes` belong to them, if they leave at least as many to co-occurrence.
+    Special tokens count as seen wherever labelled texts hold them.
     """
     labelled = (ids[a:b] for a, b in pairwise(offsets))
     counts = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled).counts
     by_row = token_counts(ids, offsets, vocab_size)
-    if multi_hot is None:
-        multi_hot = np.zeros((by_row.shape[0], 0))
-    classes = multi_hot.shape[1]
-    reserved = classes if 2 * classes <= width else 0
+    outputs = 0 if targets is None else 1 if targets.ndim == 1 else targets.shape[1]
+    reserved = outputs if 2 * outputs <= width else 0
     vectors = cooccurrence_vectors(counts, width - reserved, seed)
     weight = log_idf(counts.documents, counts.rows)
     weight[list(special)] = 0.0
-    by_class = counts_by_class(by_row, multi_hot)
-    labels = multi_hot.argmax(axis=1) if classes else np.zeros(0)
-    single = (multi_hot.sum(axis=1) == 1).all() and len(np.unique(labels)) > 1
-    if reserved and counts.rows > by_row.shape[0] and single:
-        teacher = vector_teacher(by_row, labels, classes, vectors, np.exp(weight))
-        by_class += taught_counts(unlabelled, teacher, vocab_size, classes)
-    by_class[list(special)] = 0.0
+    if targets is None or not reserved:
+        classes = np.zeros((vocab_size, 0), dtype=np.float32)
+    elif targets.ndim == 1:
+        classes = token_values(by_row, targets, np.exp(weight))[:, None]
+        classes[list(special)] = 0.0
+    else:
+        by_class = counts_by_class(by_row, targets)
+        labels = targets.argmax(axis=1)
+        single = (targets.sum(axis=1) == 1).all() and len(np.unique(labels)) > 1
+        if counts.rows > by_row.shape[0] and single:
+            teacher = vector_teacher(by_row, labels, outputs, vectors, np.exp(weight))
+            by_class += taught_counts(unlabelled, teacher, vocab_size, outputs)
+        by_class[list(special)] = 0.0
+        classes = class_weights(by_class)
     present = np.asarray(by_row.sum(axis=0)).ravel() > 0
-    return BagStart(
-        vectors=vectors,
-        classes=class_weights(by_class)[:, :reserved],
-        log_idf=weight,
-        seen=present | (counts.tokens > 0),
-    )
+    return BagStart(vectors, classes, log_idf=weight, seen=present | (counts.tokens > 0))

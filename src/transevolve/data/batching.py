@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from ..models.heads.seq2seq import shift_right
+from ..models.inputs import shift_right
 from .views import column_views
 
 STEPS = 16

@@ -18,15 +18,17 @@ Differs from the authors' code, so that a translation does not depend on the res
 """
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import FloatTensor, LongTensor, Tensor
-from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
-from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
+from transformers import GenerationConfig, PreTrainedModel
 
 from .continuations import best_continuations
-from .decoders import decoder_for
+
+if TYPE_CHECKING:
+    from transformers import LogitsProcessorList
+    from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def beam_search(
     attention_mask: Tensor | None = None,
     options: BeamOptions | None = None,
     *,
-    logits_processor: LogitsProcessorList | None = None,
+    logits_processor: "LogitsProcessorList | None" = None,
 ) -> list[list[Hypothesis]]:
     """Returns the hypotheses of each sentence, at most `n_best`, best first.
 
@@ -94,13 +96,13 @@ def beam_search(
 def generate_beams(
     model: PreTrainedModel,
     input_ids: Tensor,
-    logits_processor: LogitsProcessorList | None = None,
+    logits_processor: "LogitsProcessorList | None" = None,
     stopping_criteria: Any = None,
     generation_config: GenerationConfig | None = None,
     alpha: float = BeamOptions.alpha,
     extra_length: int = BeamOptions.extra_length,
     **model_kwargs,
-) -> Tensor | GenerateBeamEncoderDecoderOutput:
+) -> "Tensor | GenerateBeamEncoderDecoderOutput":
     """Beam search for `generate(custom_generate=generate_beams)`.
 
     Uses `num_beams`, `num_return_sequences`, `max_new_tokens`, `return_dict_in_generate` and the end and padding ids of
@@ -118,6 +120,8 @@ def generate_beams(
     search = BeamSearch(model, memory, mask, prompt, _as_list(config.eos_token_id), options)
     ids, scores = _as_tensors(search.run(logits_processor), prompt, n_best, config.pad_token_id or 0)
     if config.return_dict_in_generate:
+        from transformers.generation.utils import GenerateBeamEncoderDecoderOutput
+
         cache = search.decoder.cache
         return GenerateBeamEncoderDecoderOutput(
             sequences=cast(LongTensor, ids), sequences_scores=cast(FloatTensor, scores), past_key_values=cache
@@ -158,6 +162,8 @@ class BeamSearch:
         ends: list[int],
         options: BeamOptions,
     ):
+        from .decoders import decoder_for
+
         sentences, device = prompt.shape[0], prompt.device
         whole = prompt.new_full((sentences,), memory.shape[1])
         self.options = options
@@ -171,7 +177,7 @@ class BeamSearch:
         self.found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
         self.worst_kept = torch.full((sentences,), -torch.inf, device=device)
 
-    def run(self, logits_processor: LogitsProcessorList | None = None) -> list[list[Hypothesis]]:
+    def run(self, logits_processor: "LogitsProcessorList | None" = None) -> list[list[Hypothesis]]:
         """Returns the hypotheses. Processors get log-probabilities, as in Hugging Face's beam search."""
         tokens = self.sequences[:, 0]
         while True:

@@ -207,10 +207,14 @@ class EvolvedAttention(nn.Module):
         self._backend = find_backend(backend)
         width, device = 2 * self.hidden_size // self.num_heads, self.query.weight.device
         drawn = self._backend.draw(width)
-        # Empty rather than None: Hugging Face initializes only modules that own a tensor.
-        features = torch.empty(0, width) if drawn is None else drawn
+        if drawn is None:
+            # Empty rather than None: Hugging Face initializes only modules that own a tensor. Not on the meta device:
+            # leaving it imports a symbolic shape engine.
+            features = torch.empty(0, width, device="cpu" if device.type == "meta" else device)
+        else:
+            features = drawn.to(device)
         passes = torch.zeros((), dtype=torch.long, device=device) if self._backend.redraw_interval else None
-        self.register_buffer("features", features.to(device), persistent=False)
+        self.register_buffer("features", features, persistent=False)
         self.register_buffer("passes", passes)
         self._drawn = 0
 

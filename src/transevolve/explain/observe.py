@@ -83,7 +83,7 @@ class Observer:
         if not isinstance(model, TransEvolveForSequenceClassification):
             kind = getattr(model.config, "system", type(model).__name__)
             raise UserError(f"{folder} contains a {kind}: explain supports only TransEvolve classifiers")
-        if model.config.problem_type == "regression":
+        if not run.kind.explained:
             raise UserError(f"{folder} is {run.kind.noun}: explain shows class probabilities, which it does not have")
         self.model = model
         self.tokenizer = run.tokenizer

@@ -1,14 +1,10 @@
-"""Classifiers that start as a bag of words: their default settings and their initial weights."""
-
-from typing import Any
+"""The weights of a model that starts as a bag of words, from its training texts."""
 
 import numpy as np
 import scipy
 from transformers import PreTrainedModel
 
-from ..config.learning import PLAIN, bag_defaults, small_range
 from ..config.recipe import Recipe
-from ..core.errors import UserError
 from ..core.messages import say
 from ..data import TextData
 from ..data.bag_start import BagStart, bag_start
@@ -17,56 +13,20 @@ from ..data.encoding import joined_ids
 from ..data.entry import tokenizer_digest
 from ..data.kept import kept_arrays, key_of_parts
 from ..data.unlabelled import unlabelled_ids, unlabelled_key
-from ..data.vector_files import read_vectors, tokenizer_words, vector_width
+from ..data.vector_files import read_vectors, tokenizer_words
 from ..data.vectors import unit_rows
 from ..data.views import column_array, joined_rows
-from ..models.settings import DEFAULT_VARIANT, SIZES, VARIANTS
 from ..models.start import start_as_bag
 
 MOST_TOKENS = 10_000_000
 """Tokens of the labelled texts that a start is computed from."""
 START_VERSION = "1"
-SHAPE = {"model.hidden_size", "model.num_attention_heads", "model.intermediate_size", "model.block_depth"}
 
 
-def decided_for_texts(recipe: Recipe, data: TextData, bag: bool) -> dict[str, Any]:
-    """Defaults of a model of texts; `bag` is whether it starts as a bag of words unless the recipe says otherwise."""
-    model, training = recipe.model, recipe.training
-    start = model.initialization or ("bag" if bag else "authors")
-    found = {**PLAIN, "model.initialization": start}
-    if start == "authors":
-        return found
-    if start == "bag":
-        assert data.train is not None
-        blocks = model.num_blocks or VARIANTS[model.variant or DEFAULT_VARIANT]["num_blocks"]
-        own = bag_defaults(len(data.train), len(data.labels), blocks)
-        if model.size is not None:
-            own = {key: value for key, value in own.items() if key not in SHAPE}
-        elif model.hidden_size is not None:
-            own |= _shape(model.hidden_size)
-        elif model.vectors is not None:
-            width = 64 * -(-(vector_width(model.vectors) + len(data.labels)) // 64)
-            own |= {"model.hidden_size": width, **_shape(width)}
-        if training.batch_tokens is not None:
-            del own["training.batch_size"]
-        if training.epochs is not None or training.max_steps is not None or not data.report.validation_cut:
-            own["training.refit"] = False
-        found |= own
-        if model.size is None:
-            del found["model.size"]
-    width = model.hidden_size or found.get("model.hidden_size") or SIZES[model.size or "small"]["hidden_size"]
-    return {**found, "model.initializer_range": small_range(width)}
+def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, targets: np.ndarray | None) -> None:
+    """Puts word vectors, document frequencies and class weights of the training texts into a fresh model.
 
-
-def _shape(width: int) -> dict[str, int]:
-    heads = next(heads for heads in range(max(1, width // 32), 0, -1) if width % (2 * heads) == 0 or heads == 1)
-    return {"model.num_attention_heads": heads, "model.intermediate_size": 4 * width}
-
-
-def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, multi_hot: np.ndarray | None) -> None:
-    """Initializes a new model with word vectors, document frequencies and class weights of the training texts.
-
-    `multi_hot` has a row for each text and a column for each class; None if labels are not classes.
+    `targets` has a row for each text and a column for each class, or a number for each text; None if it has neither.
     """
     assert data.train is not None
     lengths, seed = column_array(data.train, "length"), recipe.training.seed
@@ -76,15 +36,15 @@ def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, mul
         drawn = rows_within(lengths, MOST_TOKENS, seed)
         say(f"word vectors and class weights start from {len(drawn):,} of {len(lengths):,} training rows")
         ids, offsets = joined_rows(data.train, drawn)
-        multi_hot = None if multi_hot is None else multi_hot[drawn]
-    found = _kept_start(model.config.hidden_size, recipe, data, ids, offsets, multi_hot)
+        targets = None if targets is None else targets[drawn]
+    found = _kept_start(model.config.hidden_size, recipe, data, ids, offsets, targets)
     if recipe.model.vectors is not None:
         found = _with_file(found, recipe.model.vectors, data)
     start_as_bag(model, found.vectors, found.classes, found.log_idf, found.seen)
 
 
 def _kept_start(
-    width: int, recipe: Recipe, data: TextData, ids: np.ndarray, offsets: np.ndarray, multi_hot: np.ndarray | None
+    width: int, recipe: Recipe, data: TextData, ids: np.ndarray, offsets: np.ndarray, targets: np.ndarray | None
 ) -> BagStart:
     """From the cache if it was computed before from the same tokens, labels and settings."""
     unlabelled, column, cache = recipe.data.unlabelled, recipe.data.text, cache_folder(recipe.data.cache)
@@ -99,16 +59,16 @@ def _kept_start(
         texts = () if unlabelled is None else unlabelled_ids(unlabelled, data.tokenizer, column, cache)
         if unlabelled is not None:
             say(f"counting words of {unlabelled}")
-        return vars(bag_start(ids, offsets, multi_hot, **settings, unlabelled=texts))
+        return vars(bag_start(ids, offsets, targets, **settings, unlabelled=texts))
 
-    labels = "no classes" if multi_hot is None else multi_hot
+    labels = "no classes" if targets is None else targets
     texts = "" if unlabelled is None else unlabelled_key(unlabelled, column) + tokenizer_digest(data.tokenizer)
     key = key_of_parts(START_VERSION, np.__version__, scipy.__version__, str(settings), texts, ids, offsets, labels)
     return BagStart(**kept_arrays(cache / f"start-{key}.npz", compute))
 
 
 def rows_within(lengths: np.ndarray, tokens: int, seed: int) -> np.ndarray:
-    """Random rows with at most `tokens` tokens, in order; at least one row."""
+    """Random rows of so many tokens at most, in order; at least one."""
     order = np.random.RandomState(seed).permutation(len(lengths))
     return np.sort(order[: max(1, int(np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")))])
 
@@ -121,15 +81,3 @@ def _with_file(start: BagStart, path: str, data: TextData) -> BagStart:
     placed[: len(vectors), : vectors.shape[1]] = unit_rows(vectors)
     say(f"{int(found.sum()):,} of {len(placed):,} tokens have a vector in {path}")
     return BagStart(placed, start.classes, start.log_idf, start.seen)
-
-
-def decided_without_bag(recipe: Recipe, noun: str, default: str) -> dict[str, Any]:
-    """Defaults of a model that cannot start as a bag of words; `default` is its initialization unless one is set."""
-    for name, value in (("initialization", recipe.model.initialization == "bag"), ("vectors", recipe.model.vectors)):
-        if value:
-            raise UserError(f"model.{name} {getattr(recipe.model, name)} is for classes of texts, not for {noun}")
-    model = recipe.model
-    start = model.initialization or default
-    width = model.hidden_size or SIZES[model.size or "small"]["hidden_size"]
-    small = {"model.initializer_range": small_range(width)} if start == "small" else {}
-    return {**PLAIN, "model.initialization": start, **small}

@@ -88,7 +88,7 @@ class Classification(EncoderKind):
     starts_as_bag = True
     explained = True
 
-    def multi_hot(self, labels: np.ndarray, data: TextData) -> np.ndarray:
+    def bag_targets(self, labels: np.ndarray, data: TextData) -> np.ndarray:
         return np.eye(len(data.labels))[labels]
 
     def yardstick(self, recipe: Recipe, data: TextData, refit: bool) -> BagOfWords | None:

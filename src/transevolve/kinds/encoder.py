@@ -18,7 +18,7 @@ from ..data.notes import text_notes
 from ..data.pair_tokenizers import is_paired
 from ..data.views import column_array
 from ..data.wide_rows import join_pair
-from .bag_start import decided_for_texts, start_from_texts
+from .bag_settings import decided_for_texts
 from .base import Kind, Prediction, Score, Where
 from .session import Session
 from .systems import check_model, possible_shape
@@ -64,8 +64,8 @@ class EncoderKind(LabelledKind):
     def prediction(self, text: str, output: np.ndarray, config: PreTrainedConfig) -> Prediction:
         """Convert a row of outputs to a prediction."""
 
-    def multi_hot(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
-        """(rows, classes), 1 if the text belongs to the class; None if labels are not classes."""
+    def bag_targets(self, labels: np.ndarray, data: TextData) -> np.ndarray | None:
+        """(rows, classes), 1 if the text belongs to the class; or (rows,), a number for each text."""
         return None
 
     def check(self, recipe: Recipe) -> None:
@@ -78,9 +78,11 @@ class EncoderKind(LabelledKind):
 
     def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
         if recipe.model.initialization == "bag":
+            from .bag_start import start_from_texts
+
             assert data.train is not None
             labels = column_array(data.train, "labels")
-            start_from_texts(model, recipe, data, self.multi_hot(labels, data))
+            start_from_texts(model, recipe, data, self.bag_targets(labels, data))
 
     def sample_labels(self, ids: Tensor, config: PreTrainedConfig) -> dict[str, Any]:
         return {"labels": torch.zeros(len(ids), dtype=torch.long)}
@@ -91,7 +93,7 @@ class EncoderKind(LabelledKind):
     def row_outputs(self, session: Session, rows: "Dataset") -> tuple[np.ndarray, np.ndarray]:
         """The outputs and label of each text; outputs are averaged over windows."""
         labels, owners = labels_and_owners(rows)
-        return averaged(self._outputs(session, RowStore(rows)), owners), labels
+        return averaged(self.outputs(session, RowStore(rows)), owners), labels
 
     def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray | None:
         """The best constant output, computed from the training labels; None if it is unknown."""
@@ -126,10 +128,11 @@ class EncoderKind(LabelledKind):
             encoded, owners = encode_windows(session.tokenizer, single, session.max_length, where)
         else:
             encoded = session.encode(single, where)
-        outputs = averaged(self._outputs(session, RowStore({"input_ids": encoded.rows()})), owners)
+        outputs = averaged(self.outputs(session, RowStore({"input_ids": encoded.rows()})), owners)
         config = session.model.config
         return [self.prediction(text, output, config) for text, output in zip(single, outputs, strict=True)]
 
-    def _outputs(self, session: Session, rows: RowStore) -> np.ndarray:
+    def outputs(self, session: Session, rows: RowStore) -> np.ndarray:
+        """The outputs of each row, in the scale of the labels."""
         config = session.model.config
         return session.outputs(rows, self.collator(session), lambda logits: self.graph(logits, config))

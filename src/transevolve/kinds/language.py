@@ -13,7 +13,7 @@ from ..config.recipe import Recipe
 from ..data import TextData
 from ..data.batching import IGNORED, Collator, RowStore
 from ..models.loss import smoothed_cross_entropy
-from .bag_start import decided_without_bag
+from .bag_settings import decided_without_bag
 from .base import Kind, Score
 from .session import Session
 

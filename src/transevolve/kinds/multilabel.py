@@ -87,7 +87,7 @@ class MultiLabel(EncoderKind):
     starts_as_bag = True
     explained = True
 
-    def multi_hot(self, labels: np.ndarray, data: TextData) -> np.ndarray:
+    def bag_targets(self, labels: np.ndarray, data: TextData) -> np.ndarray:
         return labels.astype(float)
 
     def decide(self, recipe: Recipe, data: TextData) -> Mapping[str, Any]:

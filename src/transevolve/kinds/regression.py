@@ -16,15 +16,18 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.figures import new_figure, plain, save
 from ..data import TextData
-from ..data.batching import IGNORED, Collator
+from ..data.batching import IGNORED, Collator, RowStore
 from ..data.registry import Task
 from ..data.rows import Rows
 from ..data.text import USES, TextTask
 from ..data.views import column_views
+from ..metrics.ridge_of_words import RidgeOfWords, ridge_of_words
+from ..models.pooling import PoolingHead
 from .base import LossFunction, Prediction, Score
 from .encoder import EncoderKind
 from .session import Session
 
+CALIBRATION_ROWS = 1_000
 SNIPPET = """import transevolve  # registers the model
 from transformers import pipeline
 
@@ -125,6 +128,24 @@ class Regression(EncoderKind):
         "training.class_weights": "weighs classes, which regression has not",
     }
     graph_output = "value"
+    starts_as_bag = True
+
+    def bag_targets(self, labels: np.ndarray, data: TextData) -> np.ndarray:
+        return labels
+
+    def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
+        """The output of a bag of words has the order of the labels, but not yet their scale."""
+        super().start(model, recipe, data)
+        if recipe.model.initialization == "bag":
+            from ..data.token_values import held_out
+
+            assert data.train is not None
+            session = Session(model, data.tokenizer, recipe, model.device, recipe.training.eval_tokens)
+            rows = data.train.select((held_out(len(data.train)) or range(len(data.train)))[:CALIBRATION_ROWS])
+            calibrate(model, self.outputs(session, RowStore(rows))[:, 0], column_views(rows, "labels").array())
+
+    def yardstick(self, recipe: Recipe, data: TextData, refit: bool) -> RidgeOfWords | None:
+        return ridge_of_words(data, recipe.training.seed, refit)
 
     def fits(self, config: PreTrainedConfig) -> bool:
         return config.problem_type == "regression" and hasattr(config, "label_scale")
@@ -184,6 +205,19 @@ class Regression(EncoderKind):
 
     def snippet(self, name: str, config: PreTrainedConfig) -> str:
         return SNIPPET.format(name=name, scale=config.label_scale, mean=config.label_mean)
+
+
+@torch.no_grad()
+def calibrate(model: PreTrainedModel, outputs: np.ndarray, labels: np.ndarray) -> None:
+    """Scales and shifts the head so that its outputs fit the labels best."""
+    head, config = model.head, model.config
+    assert isinstance(head, PoolingHead)
+    spread = outputs.std()
+    slope = float(np.mean((outputs - outputs.mean()) * (labels - labels.mean())) / spread**2) if spread > 0 else 0.0
+    if slope > 0:
+        head.classifier.weight.mul_(slope)
+        shift = labels.mean() - slope * (outputs.mean() - config.label_mean) - config.label_mean
+        head.classifier.bias.copy_(slope * head.classifier.bias + shift / config.label_scale)
 
 
 def squared_error(outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:

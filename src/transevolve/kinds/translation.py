@@ -18,7 +18,7 @@ from ..data.batching import IGNORED, Batches, Collator, RowStore, padded
 from ..data.views import column_views
 from ..decoding import BeamOptions, beam_search
 from ..models.loss import smoothed_cross_entropy
-from .bag_start import decided_without_bag
+from .bag_settings import decided_without_bag
 from .base import Kind, LossFunction, Prediction, Score, Table, Where
 from .session import Session
 from .systems import TRANSLATES

@@ -74,7 +74,7 @@ def bag_of_words(
     classes = np.asarray(labels)
     if len(np.unique(classes)) < 2:
         raise UserError("the bag of words needs rows of at least two classes; set training.yardstick=false")
-    kept = _sampled(texts, most_characters, seed)
+    kept = sampled_rows(texts, most_characters, seed)
     classes = classes[kept]
     counter = CountVectorizer(max_features=MOST_WORDS, dtype=np.float32)  # pyright: ignore[reportArgumentType]
     try:
@@ -101,11 +101,7 @@ def bag_of_words_of(data: TextData, seed: int = 0, refit: bool = False) -> BagOf
 
     With `refit`, the test rows are scored after fitting on train and validation.
     """
-    rows = {}
-    for split in SPLITS:
-        part, texts = data.split(split), data.texts(split)
-        if part is not None and texts is not None:
-            rows[split] = (texts, labels_and_owners(part)[0])
+    rows = labelled_texts(data)
     if "train" not in rows:
         return None
     texts, labels = rows.pop("train")
@@ -122,7 +118,17 @@ def bag_of_words_of(data: TextData, seed: int = 0, refit: bool = False) -> BagOf
     )
 
 
-def _sampled(texts: Sequence[str], most_characters: int, seed: int) -> np.ndarray:
+def labelled_texts(data: TextData) -> dict[str, tuple[Sequence[str], np.ndarray]]:
+    """The texts and labels of every split that has texts."""
+    rows = {}
+    for split in SPLITS:
+        part, texts = data.split(split), data.texts(split)
+        if part is not None and texts is not None:
+            rows[split] = (texts, labels_and_owners(part)[0])
+    return rows
+
+
+def sampled_rows(texts: Sequence[str], most_characters: int, seed: int) -> np.ndarray:
     """The rows to fit on, in order: all, or as many random ones as `most_characters` allow."""
     order = np.random.RandomState(seed).permutation(len(texts))
     total = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))[order])

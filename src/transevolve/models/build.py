@@ -1,8 +1,8 @@
 """Builders of all models: TransEvolve and peers with any head, and a Marian Transformer of the same shape."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from transformers import MarianConfig, MarianMTModel, PreTrainedModel
+from transformers import PreTrainedModel
 
 from ..core.errors import suggestion
 from .auto import model_class
@@ -11,6 +11,9 @@ from .config import TransEvolveConfig
 from .heads import MODELS, PEER, TRANSEVOLVE
 from .peer_config import PeerConfig
 from .settings import DEFAULT_VARIANT, size_settings
+
+if TYPE_CHECKING:
+    from transformers import MarianConfig, MarianMTModel
 
 
 def build_transevolve(
@@ -25,16 +28,20 @@ def build_peer(head: str, system: str, size: str = "small", **settings: Any) -> 
     return _class("Peer", head, PEER)(PeerConfig.of_size(system, size, **settings))
 
 
-def build_marian(size: str = "small", positions: int | None = None, **settings: Any) -> MarianMTModel:
+def build_marian(size: str = "small", positions: int | None = None, **settings: Any) -> "MarianMTModel":
     """Marian with the width, depth, dropout and vocabulary that TransEvolve has with these settings.
 
     It has a table of `positions` sinusoidal positions, and one embedding for source, target and logits. Settings that
     only TransEvolve has are ignored; `embedding_dropout` is refused, since Marian has one dropout for everything.
     """
+    from transformers import MarianMTModel
+
     return MarianMTModel(marian_config(size, positions, **settings))
 
 
-def marian_config(size: str = "small", positions: int | None = None, **settings: Any) -> MarianConfig:
+def marian_config(size: str = "small", positions: int | None = None, **settings: Any) -> "MarianConfig":
+    from transformers import MarianConfig
+
     require_known(TransEvolveConfig, settings, "num_hidden_layers")
     config = TransEvolveConfig(**{**size_settings(size), **settings})
     if config.embedding_dropout:

@@ -21,6 +21,12 @@ def sinusoidal_positions(
     return torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype)
 
 
+def _draw(weight: Tensor) -> None:
+    """N(0, 1/d); nothing on the meta device, where drawing imports a symbolic shape engine."""
+    if not weight.is_meta:
+        nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
+
+
 class Segments(nn.Embedding):
     """A vector per segment of a text, added to its tokens; separators end segments."""
 
@@ -29,7 +35,7 @@ class Segments(nn.Embedding):
         self.separator = separator
 
     def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
+        _draw(self.weight)
 
     def forward(self, input: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
         """A separator belongs to the segment that it ends."""
@@ -61,7 +67,7 @@ class TokenEmbedding(nn.Embedding):
         self.register_buffer("seen", torch.ones(vocab_size, dtype=torch.bool) if drop_unseen else None)
 
     def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
+        _draw(self.weight)
 
     def forward(self, input: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n d"]:
         x = super().forward(input)

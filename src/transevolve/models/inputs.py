@@ -86,6 +86,12 @@ def checked_positions(position_ids: Tensor, shape: tuple[int, int], prefix: str 
     return position_ids
 
 
+def shift_right(labels: Tensor, pad: int, start: int) -> Tensor:
+    """Labels as decoder input: shifted right behind the start token, with -100 replaced by padding."""
+    shifted = torch.cat([labels.new_full((labels.shape[0], 1), start), labels[:, :-1]], dim=1)
+    return shifted.masked_fill(shifted == -100, pad)
+
+
 def _can_read(tensor: Tensor) -> bool:
     """Whether values can be checked: reading them stalls an accelerator and cannot be traced."""
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling()

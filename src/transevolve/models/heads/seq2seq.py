@@ -3,7 +3,6 @@
 import copy
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
@@ -17,14 +16,8 @@ from ..cache import TransEvolveCache
 from ..config import TransEvolveConfig
 from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
 from ..generation import CachedGeneration
-from ..inputs import embed, padding_mask
+from ..inputs import embed, padding_mask, shift_right
 from ..loss import smoothed_cross_entropy
-
-
-def shift_right(labels: Tensor, pad: int, start: int) -> Tensor:
-    """Labels as decoder input: shifted right behind the start token, with -100 replaced by padding."""
-    shifted = torch.cat([labels.new_full((labels.shape[0], 1), start), labels[:, :-1]], dim=1)
-    return shifted.masked_fill(shifted == -100, pad)
 
 
 class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTrainedModel, GenerationMixin):
