@@ -10,7 +10,7 @@ from transevolve.core.errors import UserError
 from transevolve.data import vectors
 from transevolve.data.bag_start import bag_start
 from transevolve.data.naive_bayes import class_weights, counts_by_class, token_counts
-from transevolve.data.token_values import held_out, token_values
+from transevolve.data.token_values import PENALTY, held_out, token_values
 from transevolve.data.vector_files import read_vectors
 from transevolve.data.vectors import Counter, cooccurrence_vectors, log_idf, positive_pmi, singular_vectors
 
@@ -215,7 +215,7 @@ def test_token_values_are_those_of_a_ridge_regression_on_weighted_means():
     held = held_out(200)
     assert list(held) == list(range(0, 200, 10))
     fitted = np.setdiff1d(np.arange(200), held)
-    model = Ridge((means**2).sum() / 200).fit(means[fitted], numbers[fitted])
+    model = Ridge(PENALTY * (means**2).sum() / 200).fit(means[fitted], numbers[fitted])
     np.testing.assert_allclose(values, model.coef_ * weight, atol=2e-3)
     assert np.corrcoef(means[held] @ (values / weight), numbers[held])[0, 1] > 0.8
 
