@@ -1,5 +1,6 @@
 """A classifier that starts as a bag of words: what that decides in its recipe, and how its weights get it."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..models.start import start_as_bag
 
 MOST_TOKENS = 10_000_000
 """Tokens of the labelled texts that a start is computed from."""
-START_VERSION = "1"
+START_VERSION = "2"
 SHAPE = {"model.hidden_size", "model.num_attention_heads", "model.intermediate_size", "model.block_depth"}
 
 
@@ -34,12 +35,15 @@ def decided_for_texts(recipe: Recipe, data: TextData, bag: bool) -> dict[str, An
     model, training = recipe.model, recipe.training
     start = model.initialization or ("bag" if bag else "authors")
     found = {**PLAIN, "model.initialization": start}
+    if start != "bag" and model.bigrams and model.start is None:
+        raise UserError(f"model.bigrams {model.bigrams} needs model.initialization bag: its pairs come from there")
     if start == "authors":
         return found
     if start == "bag":
         assert data.train is not None
         blocks = model.num_blocks or VARIANTS[model.variant or "fullFF-1"]["num_blocks"]
-        own = bag_defaults(len(data.train), len(data.labels), blocks)
+        tokens = int(column_array(data.train, "length").sum())
+        own = bag_defaults(len(data.train), len(data.labels), blocks, tokens)
         if model.size is not None:
             own = {key: value for key, value in own.items() if key not in SHAPE}
         elif model.hidden_size is not None:
@@ -80,7 +84,7 @@ def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, mul
     found = _kept_start(model.config.hidden_size, recipe, data, ids, offsets, multi_hot)
     if recipe.model.vectors is not None:
         found = _with_file(found, recipe.model.vectors, data)
-    start_as_bag(model, found.vectors, found.classes, found.log_idf, found.seen)
+    start_as_bag(model, **vars(found))
 
 
 def _kept_start(
@@ -93,6 +97,7 @@ def _kept_start(
         "width": width,
         "special": sorted(data.tokenizer.all_special_ids),
         "seed": recipe.training.seed,
+        "bigrams": recipe.model.bigrams or 0,
     }
 
     def compute() -> dict[str, np.ndarray]:
@@ -120,10 +125,14 @@ def _with_file(start: BagStart, path: str, data: TextData) -> BagStart:
     placed = np.zeros_like(start.vectors)
     placed[: len(vectors), : vectors.shape[1]] = unit_rows(vectors)
     say(f"{int(found.sum()):,} of {len(placed):,} tokens have a vector in {path}")
-    return BagStart(placed, start.classes, start.log_idf, start.seen)
+    return replace(start, vectors=placed)
 
 
 def require_no_bag(recipe: Recipe, noun: str) -> None:
-    for name, value in (("initialization", recipe.model.initialization == "bag"), ("vectors", recipe.model.vectors)):
+    for name, value in (
+        ("initialization", recipe.model.initialization == "bag"),
+        ("vectors", recipe.model.vectors),
+        ("bigrams", recipe.model.bigrams),
+    ):
         if value:
             raise UserError(f"model.{name} {getattr(recipe.model, name)} is for classes of texts, not for {noun}")
