@@ -91,6 +91,7 @@ def test_torch_export(run, tmp_path, capsys):
         {"attention": "linear"},
         {"num_blocks": 2, "row_operators": True},
         {"evolution": "none"},
+        {"bigrams": 64},
     ],
 )
 def test_every_variant_exports(format, settings, run, tmp_path):

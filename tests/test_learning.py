@@ -7,9 +7,10 @@ import re
 import numpy as np
 import pytest
 
+import transevolve
 from training_support import result, train, weights, write_csv
 from transevolve.config.files import load_recipe
-from transevolve.config.learning import bag_defaults
+from transevolve.config.learning import LONG, bag_defaults
 from transevolve.kinds.bag_start import rows_within
 from transevolve.runs.folder import load_run_recipe
 
@@ -37,6 +38,20 @@ def test_what_was_decided_is_recorded(run):
     assert "training.epochs" in filled
     assert "training.batch_size" not in filled
     assert json.loads((run / "config.json").read_text())["pooling"] == "weighted"
+
+
+def test_many_tokens_bring_weights_of_pairs():
+    found = [bag_defaults(25_000, 2, tokens=tokens)["model.bigrams"] for tokens in (LONG - 1, LONG)]
+    assert found == [0, 65_536]
+
+
+def test_a_run_with_pairs_predicts_what_it_scored(csv, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train("--data.path", csv, "--output", run, *QUICK, "--model.bigrams=512") == 0
+    model = transevolve.load(run).model
+    assert (model.head.bigrams.owner >= 0).sum() > 20
+    assert model.head.bigrams.weight.abs().max() > 0
+    assert result(run)["validation"]["accuracy"] == 1.0
 
 
 def test_the_same_command_finds_its_run_and_another_setting_is_refused(run, csv, capsys):
@@ -151,6 +166,7 @@ def test_vectors_of_a_file_are_used_and_decide_the_width(csv, tmp_path, capsys):
     [
         (["--data.unlabelled", "empty.txt"], "empty.txt: there is no text in it"),
         (["--data.unlabelled", "missing.txt"], "missing.txt: there is no such file or folder"),
+        (["--model.bigrams=64", "--model.initialization=small"], "model.bigrams 64 needs model.initialization bag"),
         (["--model.vectors", "wrong.txt"], "wrong.txt, line 2: 1 numbers, but 2 are expected"),
     ],
 )

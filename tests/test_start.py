@@ -40,6 +40,7 @@ def start(seed: int = 0) -> dict[str, np.ndarray]:
         "classes": random.standard_normal((VOCAB, LABELS)).astype(np.float32),
         "log_idf": random.rand(VOCAB).astype(np.float32),
         "seen": np.arange(VOCAB) < VOCAB - 10,
+        "pairs": np.stack([np.arange(VOCAB), np.arange(VOCAB)[::-1]], 1),
     }
 
 
@@ -103,9 +104,10 @@ def test_an_unseen_token_does_not_change_the_output(system):
         assert model(torch.full((1, 4), VOCAB - 1)).logits.isfinite().all()
 
 
+@pytest.mark.parametrize("bigrams", [0, 64])
 @pytest.mark.parametrize("system", ["transevolve", "transformer"])
-def test_an_initialized_model_is_unchanged_by_saving(system, tmp_path):
-    model = classifier(system, **BAG)
+def test_an_initialized_model_is_unchanged_by_saving(system, bigrams, tmp_path):
+    model = classifier(system, **BAG, bigrams=bigrams)
     start_as_bag(model, **start())
     model.save_pretrained(tmp_path)
     again = type(model).from_pretrained(tmp_path).eval()
@@ -114,10 +116,61 @@ def test_an_initialized_model_is_unchanged_by_saving(system, tmp_path):
         assert torch.equal(model(tokens).logits, again(tokens).logits)
 
 
+def with_pairs(system: str = "transevolve", slots: int = 1 << 16):
+    """A model that knows the pairs (i, VOCAB - 1 - i), with random weights."""
+    model = classifier(system, **BAG, bigrams=slots)
+    start_as_bag(model, **start())
+    nn.init.normal_(model.head.bigrams.weight, generator=torch.Generator().manual_seed(2))
+    return model
+
+
+@pytest.mark.parametrize("system", ["transevolve", "transformer"])
+def test_known_pairs_of_tokens_add_their_weights_and_others_nothing(system):
+    plain, model = classifier(system, **BAG), with_pairs(system)
+    plain.load_state_dict(model.state_dict(), strict=False)
+    tokens = torch.tensor([[20, 39, 7, 39, 20, 10, 49], [39, 7, 5, 8, 9, 3, 4]])
+    bigrams = model.head.bigrams
+    slots = bigrams.places(torch.tensor([20, 39, 10]), torch.tensor([39, 20, 49]))[0]
+    with torch.no_grad():
+        added = model(tokens).logits - plain(tokens).logits
+        torch.testing.assert_close(added[0], 30 * bigrams.weight[slots].sum(0) / math.sqrt(7), atol=1e-4, rtol=1e-4)
+    assert not added[1].any()
+
+
+def test_pairs_start_without_effect_and_learn():
+    model = classifier("transevolve", **BAG, bigrams=1 << 16)
+    start_as_bag(model, **start())
+    model(torch.tensor([[20, 39, 7]]), labels=torch.tensor([1])).loss.backward()
+    weight = model.head.bigrams.weight
+    assert not weight.detach().any()
+    slot = model.head.bigrams.places(torch.tensor(20), torch.tensor(39))[0]
+    assert weight.grad.any(1).nonzero().tolist() == [[int(slot)]]
+
+
+def test_a_slot_belongs_to_the_first_pair_that_has_its_hash():
+    bigrams = with_pairs(slots=7).head.bigrams
+    slots, numbers = bigrams.places(*torch.from_numpy(start()["pairs"]).T)
+    for slot in range(7):
+        assert bigrams.owner[slot] == numbers[(slots == slot).nonzero()[0, 0]]
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padding_does_not_change_the_pairs_of_a_text(side):
+    model = with_pairs()
+    tokens = torch.tensor([[20, 39, 7, 39, 20]])
+    zeros, ones = torch.zeros(1, 4, dtype=torch.long), torch.ones_like(tokens)
+    order = [tokens, zeros] if side == "right" else [zeros, tokens]
+    mask = [ones, zeros] if side == "right" else [zeros, ones]
+    with torch.no_grad():
+        padded = model.head.bigrams(torch.cat(order, 1), torch.cat(mask, 1) == 0)
+        torch.testing.assert_close(padded, model.head.bigrams(tokens, None))
+        assert padded.abs().min() > 0
+
+
 def test_defaults_leave_the_function_and_the_parameters_as_they_are():
     model = classifier("transevolve")
     names = {name for name, _ in model.named_parameters()} | {name for name, _ in model.named_buffers()}
-    assert not [name for name in names if "token_weight" in name or name.endswith("seen")]
+    assert not [name for name in names if "token_weight" in name or "bigrams" in name or name.endswith("seen")]
 
 
 def test_equal_weights_are_a_plain_mean():

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 
 from transevolve.core.errors import UserError
 from transevolve.data import vectors
-from transevolve.data.bag_start import bag_start
+from transevolve.data.bag_start import bag_start, frequent_pairs
 from transevolve.data.naive_bayes import class_weights, counts_by_class, token_counts
 from transevolve.data.token_values import PENALTY, held_out, token_values
 from transevolve.data.vector_files import read_vectors
@@ -119,6 +119,14 @@ def test_class_weights_are_those_of_scikit_learn():
     fitted = ComplementNB().fit(counts, labels)
     assert ((counts @ weights).argmax(1) == fitted.predict(counts)).all()
     np.testing.assert_allclose(weights.sum(1), 0, atol=1e-4)
+
+
+def test_pairs_are_the_frequent_ones_within_texts():
+    texts = [np.array(text) for text in ([1, 2, 3, 4], [0, 1, 2, 1, 2], [1, 2, 0, 3], [2, 1, 3, 4], [3, 4], [3, 4])] * 2
+    joined = (np.concatenate(texts), np.cumsum([0, *map(len, texts)]))
+    assert frequent_pairs(*joined, 100, 10, [0]).tolist() == [[1, 2], [3, 4]]
+    assert frequent_pairs(*joined, 1, 10, [0]).tolist() == [[1, 2]]
+    assert frequent_pairs(*joined, 0, 10, [0]).shape == (0, 2)
 
 
 def test_a_start_covers_all_tokens_and_marks_seen_ones():

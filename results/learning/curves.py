@@ -4,7 +4,8 @@
 
 `DATA` holds `ag_news/{train,test}.jsonl.gz` and `imdb/{train,test,unsup}.jsonl.gz`. Every case is one
 `transevolve train` with nothing set but its files, in a folder of `WORK`; finished cases are not repeated. `--match`
-limits what is run; `--collect` only writes the table and the plot from the runs that are there.
+limits what is run; `--collect` only writes the table and the plot from the runs that are there. Records in
+`curves.json` of runs that are not in `WORK` stay as they are.
 """
 
 import argparse
@@ -16,11 +17,12 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import mean, stdev
 
 HERE = Path(__file__).parent
+TABLE = HERE / "curves.json"
 ROWS = {"ag_news": [1000, 2000, 10_000, 69_200], "imdb": [2000, 25_000]}
 SYSTEMS = {"transevolve": "fullFF-1", "transformer": "Transformer"}
 BAGS = {"logistic_regression": "logistic regression", "naive_bayes": "naive Bayes"}
@@ -108,10 +110,12 @@ def score(values: list[float]) -> str:
 
 def collect(work: Path) -> list[dict]:
     """The record of every finished case: its test accuracies, seconds and provenance."""
+    earlier = {Case(*(one[field.name] for field in fields(Case))): one for one in json.loads(TABLE.read_text())}
     records = []
     for case in cases():
         path = work / case.name / "results.json"
         if not path.exists():
+            records += [earlier[case]] if case in earlier else []
             continue
         results = json.loads(path.read_text())
         bags = {name: results["yardstick"][name]["test"] for name in BAGS if name in results["yardstick"]}
@@ -193,7 +197,7 @@ def main() -> None:
                     print(case.name, flush=True)
                     run(case, options.data.resolve(), options.work.resolve())
     records = collect(options.work)
-    (HERE / "curves.json").write_text(json.dumps(records, indent=1) + "\n")
+    TABLE.write_text(json.dumps(records, indent=1) + "\n")
     (HERE / "curves.md").write_text(table(records))
     plot(records, HERE / "curves.png")
 

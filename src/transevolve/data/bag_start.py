@@ -10,18 +10,24 @@ from .naive_bayes import class_weights, counts_by_class, taught_counts, token_co
 from .token_values import token_values
 from .vectors import Counter, cooccurrence_vectors, log_idf
 
+LEAST_COUNT = 5
+PAIRS_PER_SLOT = 4
+"""Hashes collide: so many pairs fill 98 % of the slots."""
+
 
 @dataclass(frozen=True)
 class BagStart:
     """One row per token: `vectors` of norm 1 (zero if unknown), `classes`, `log_idf`, and `seen`.
 
-    `classes` are the weights of naive Bayes, or a column of values for numbers.
+    `classes` are the weights of naive Bayes, or a column of values for numbers. `pairs` are the most frequent
+    neighbouring tokens.
     """
 
     vectors: np.ndarray
     classes: np.ndarray
     log_idf: np.ndarray
     seen: np.ndarray
+    pairs: np.ndarray
 
 
 def bag_start(
@@ -34,6 +40,7 @@ def bag_start(
     special: Sequence[int],
     unlabelled: Iterable[np.ndarray] = (),
     seed: int = 0,
+    bigrams: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> BagStart:
     """From labelled texts, text i being `ids[offsets[i]:offsets[i + 1]]`, and unlabelled ones, which are read twice.
@@ -65,4 +72,25 @@ def bag_start(
         by_class[list(special)] = 0.0
         classes = class_weights(by_class)
     present = np.asarray(by_row.sum(axis=0)).ravel() > 0
-    return BagStart(vectors, classes, log_idf=weight, seen=present | (counts.tokens > 0))
+    return BagStart(
+        vectors=vectors,
+        classes=classes,
+        log_idf=weight,
+        seen=present | (counts.tokens > 0),
+        pairs=frequent_pairs(ids, offsets, PAIRS_PER_SLOT * bigrams, vocab_size, special),
+    )
+
+
+def frequent_pairs(
+    ids: np.ndarray, offsets: np.ndarray, most: int, vocab_size: int, special: Sequence[int]
+) -> np.ndarray:
+    """(pairs, 2): the most frequent pairs of neighbouring tokens, in this order; each occurs at least five times."""
+    if not most:
+        return np.zeros((0, 2), dtype=np.int64)
+    text = ~np.isin(ids, list(special))
+    together = text[1:] & text[:-1]
+    together[offsets[1:-1] - 1] = False
+    keys, counts = np.unique((ids[:-1].astype(np.int64) * vocab_size + ids[1:])[together], return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:most]
+    kept = keys[order[counts[order] >= LEAST_COUNT]]
+    return np.stack([kept // vocab_size, kept % vocab_size], axis=1)

@@ -7,6 +7,7 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..data import TextData
 from ..data.vector_files import vector_width
+from ..data.views import column_array
 from ..models.settings import DEFAULT_VARIANT, SIZES, VARIANTS
 
 SHAPE = {"model.hidden_size", "model.num_attention_heads", "model.intermediate_size", "model.block_depth"}
@@ -17,12 +18,15 @@ def decided_for_texts(recipe: Recipe, data: TextData, bag: bool) -> dict[str, An
     model, training = recipe.model, recipe.training
     start = model.initialization or ("bag" if bag else "authors")
     found = {**PLAIN, "model.initialization": start}
+    if start != "bag" and model.bigrams and model.start is None:
+        raise UserError(f"model.bigrams {model.bigrams} needs model.initialization bag: its pairs come from there")
     if start == "authors":
         return found
     if start == "bag":
         assert data.train is not None
         blocks = model.num_blocks or VARIANTS[model.variant or DEFAULT_VARIANT]["num_blocks"]
-        own = bag_defaults(len(data.train), len(data.labels), blocks)
+        tokens = int(column_array(data.train, "length").sum())
+        own = bag_defaults(len(data.train), len(data.labels), blocks, tokens)
         if model.size is not None:
             own = {key: value for key, value in own.items() if key not in SHAPE}
         elif model.hidden_size is not None:
@@ -48,10 +52,11 @@ def _shape(width: int) -> dict[str, int]:
 
 def decided_without_bag(recipe: Recipe, noun: str, default: str) -> dict[str, Any]:
     """Defaults of a model that cannot start as a bag of words; `default` is its initialization unless one is set."""
-    for name, value in (("initialization", recipe.model.initialization == "bag"), ("vectors", recipe.model.vectors)):
-        if value:
-            raise UserError(f"model.{name} {getattr(recipe.model, name)} is for classes of texts, not for {noun}")
     model = recipe.model
+    chosen = {"initialization": model.initialization == "bag", "vectors": model.vectors, "bigrams": model.bigrams}
+    for name, value in chosen.items():
+        if value:
+            raise UserError(f"model.{name} {getattr(model, name)} is for classes of texts, not for {noun}")
     start = model.initialization or default
     width = model.hidden_size or SIZES[model.size or "small"]["hidden_size"]
     small = {"model.initializer_range": small_range(width)} if start == "small" else {}

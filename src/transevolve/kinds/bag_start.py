@@ -1,5 +1,7 @@
 """The weights of a model that starts as a bag of words, from its training texts."""
 
+from dataclasses import replace
+
 import numpy as np
 import scipy
 from transformers import PreTrainedModel
@@ -20,7 +22,7 @@ from ..models.start import start_as_bag
 
 MOST_TOKENS = 10_000_000
 """Tokens of the labelled texts that a start is computed from."""
-START_VERSION = "1"
+START_VERSION = "2"
 
 
 def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, targets: np.ndarray | None) -> None:
@@ -40,7 +42,7 @@ def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, tar
     found = _kept_start(model.config.hidden_size, recipe, data, ids, offsets, targets)
     if recipe.model.vectors is not None:
         found = _with_file(found, recipe.model.vectors, data)
-    start_as_bag(model, found.vectors, found.classes, found.log_idf, found.seen)
+    start_as_bag(model, **vars(found))
 
 
 def _kept_start(
@@ -53,6 +55,7 @@ def _kept_start(
         "width": width,
         "special": sorted(data.tokenizer.all_special_ids),
         "seed": recipe.training.seed,
+        "bigrams": recipe.model.bigrams or 0,
     }
 
     def compute() -> dict[str, np.ndarray]:
@@ -80,4 +83,4 @@ def _with_file(start: BagStart, path: str, data: TextData) -> BagStart:
     placed = np.zeros_like(start.vectors)
     placed[: len(vectors), : vectors.shape[1]] = unit_rows(vectors)
     say(f"{int(found.sum()):,} of {len(placed):,} tokens have a vector in {path}")
-    return BagStart(placed, start.classes, start.log_idf, start.seen)
+    return replace(start, vectors=placed)

@@ -25,7 +25,7 @@ from .registry import read_config, resolve
 # Settings that may differ for the same weights.
 FREE = {"attention", "attention_memory_budget", "feature_redraw_interval", "dropout", "embedding_dropout"}
 FREE |= {"label_smoothing", "initializer_range", "tie_word_embeddings", "decoder_num_blocks", "decoder_block_depth"}
-FREE |= {"pooling"}
+FREE |= {"pooling", "bigrams"}
 LIBRARY = {models.WordPiece: "wordpiece", models.Unigram: "unigram", models.BPE: "bpe", models.WordLevel: "listops"}
 
 
@@ -68,7 +68,7 @@ def settle_start(recipe: Recipe) -> PreTrainedTokenizerFast | None:
 def give_weights(folder: Path, model: PreTrainedModel) -> None:
     """Copy weights into a model: all weights if heads and labels are the same, otherwise those of the encoder."""
     config = _config(folder)
-    alike = config.id2label == model.config.id2label and config.pooling == model.config.pooling
+    alike = all(getattr(config, name) == getattr(model.config, name) for name in ("id2label", "pooling", "bigrams"))
     same_head = alike and config.architectures == [type(model).__name__]
     pretrained = load_model(folder, type(model) if same_head else AutoModel)
     into = model if same_head else model.base_model
@@ -128,7 +128,7 @@ def _settle_sizes(options: ModelOptions, config: PreTrainedConfig, folder: Path)
 
 
 def _settle_rest(options: ModelOptions, config: TransEvolveConfig | PeerConfig, folder: Path) -> None:
-    """New weights are initialized as small values; the pooling is that of the saved model."""
+    """New weights are initialized as small values; pooling and bigrams are those of the saved model."""
     for name, value in (("initialization", options.initialization == "bag"), ("vectors", options.vectors)):
         if value:
             raise UserError(
@@ -136,6 +136,7 @@ def _settle_rest(options: ModelOptions, config: TransEvolveConfig | PeerConfig, 
             )
     options.initialization = options.initialization or "small"
     options.pooling = options.pooling or config.pooling
+    options.bigrams = config.bigrams if options.bigrams is None else options.bigrams
 
 
 def _sizes(config: PreTrainedConfig) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ..peers import SYSTEMS
 TRANSLATES = "ForConditionalGeneration"
 LAYERS = {"num_blocks", "block_depth"}
 CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors", "start"}
-NOT_MARIANS = {"embedding_dropout", "initializer_range", "position_scale", "pooling", "drop_unseen"}
+NOT_MARIANS = {"embedding_dropout", "initializer_range", "position_scale", "pooling", "bigrams", "drop_unseen"}
 
 
 def build_model(

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..evolution.feedforward import GlorotLinear
+from .bigrams import BigramWeights
 
 
 def masked_mean(
@@ -36,18 +37,29 @@ def weighted_mean(
 class PoolingHead(nn.Module):
     """Masked mean, layer norm, linear: from token vectors to logits.
 
-    With a vocabulary the mean is weighted by exp(w[token]), with w learned and initially zero.
+    With a vocabulary the mean is weighted by exp(w[token]), with w learned and initially zero. Logits of `bigrams`, if
+    given, are added.
     """
 
-    def __init__(self, hidden_size: int, num_labels: int, eps: float, vocab_size: int | None = None):
+    def __init__(
+        self,
+        hidden_size: int,
+        num_labels: int,
+        eps: float,
+        vocab_size: int | None = None,
+        bigrams: BigramWeights | None = None,
+    ):
         super().__init__()
         self.token_weight = None if vocab_size is None else nn.Parameter(torch.zeros(vocab_size))
         self.norm = nn.LayerNorm(hidden_size, eps=eps)
         self.classifier = GlorotLinear(hidden_size, num_labels)
+        self.bigrams = bigrams
 
     def reset_parameters(self) -> None:
         if self.token_weight is not None:
             nn.init.zeros_(self.token_weight)
+        if self.bigrams is not None:
+            self.bigrams.reset_parameters()
 
     def forward(
         self,
@@ -55,14 +67,17 @@ class PoolingHead(nn.Module):
         key_padding_mask: Tensor | None,
         input_ids: Int[Tensor, "batch n"] | None = None,
     ) -> Float[Tensor, "batch labels"]:
-        if self.token_weight is None:
-            return self.classifier(self.norm(masked_mean(x, key_padding_mask)))
-        if input_ids is None:
-            raise ValueError("pooling='weighted' needs input_ids, not inputs_embeds")
-        return self.classifier(self.norm(weighted_mean(x, self.token_weight[input_ids], key_padding_mask)))
+        if input_ids is None and (self.token_weight is not None or self.bigrams is not None):
+            raise ValueError("a head with pooling='weighted' or bigrams needs input_ids, not inputs_embeds")
+        weight = None if self.token_weight is None else self.token_weight[input_ids]
+        pooled = masked_mean(x, key_padding_mask) if weight is None else weighted_mean(x, weight, key_padding_mask)
+        logits = self.classifier(self.norm(pooled))
+        return logits if self.bigrams is None else logits + self.bigrams(input_ids, key_padding_mask)
 
 
 def pooling_head(config: Any) -> PoolingHead:
     """The head of a classifier, from its configuration."""
     vocab_size = config.vocab_size if config.pooling == "weighted" else None
-    return PoolingHead(config.hidden_size, config.num_labels or 1, config.resolved_eps, vocab_size)
+    labels = config.num_labels or 1
+    bigrams = BigramWeights(config.bigrams, labels, config.vocab_size) if config.bigrams else None
+    return PoolingHead(config.hidden_size, labels, config.resolved_eps, vocab_size, bigrams)

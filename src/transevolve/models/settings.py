@@ -37,6 +37,9 @@ class TextSettings:
     pooling: Literal["mean", "weighted"] = setting(
         "mean", "mean of the tokens of a text, or weighted: their mean with learned weights exp(w[token])."
     )
+    bigrams: int = setting(
+        0, "Pairs of neighbouring tokens of which a classifier that starts as a bag has weights.", Range(0, 2**24)
+    )
     drop_unseen: bool = setting(False, "Ignore tokens that are in no training text.")
     initializer_range: float | None = setting(
         None,

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import nn
 from transformers import PreTrainedModel
 
 from ..evolution.attention import EvolvedAttention
 from ..evolution.feedforward import FullFeedForward, RandomFeedForward, RotationLinear
 from ..peers.base import Mixer
+from .bigrams import BigramWeights
 from .embedding import TokenEmbedding
 from .pooling import PoolingHead
 
@@ -76,12 +77,21 @@ def read_class_weights(head: PoolingHead, scale: float) -> None:
 
 
 @torch.no_grad()
+def set_pairs(bigrams: BigramWeights, pairs: Int[np.ndarray, "pairs 2"]) -> None:
+    """Gives slots to pairs, each to the first pair that has its hash."""
+    slots, numbers = bigrams.places(*torch.from_numpy(pairs).T)
+    owned, first = np.unique(slots.numpy(), return_index=True)
+    bigrams.owner[torch.from_numpy(owned)] = numbers[torch.from_numpy(first)]
+
+
+@torch.no_grad()
 def start_as_bag(
     model: PreTrainedModel,
     vectors: Float[np.ndarray, "vocab width"],
     classes: Float[np.ndarray, "vocab classes"],
     log_idf: Float[np.ndarray, " vocab"],
     seen: Bool[np.ndarray, " vocab"],
+    pairs: Int[np.ndarray, "pairs 2"],
     class_scale: float = 1.0,
     head_scale: float = 1.0,
 ) -> None:
@@ -104,3 +114,5 @@ def start_as_bag(
             head.token_weight.copy_(torch.from_numpy(log_idf))
         if classes.shape[1] == head.classifier.out_features:
             read_class_weights(head, head_scale)
+        if head.bigrams is not None:
+            set_pairs(head.bigrams, pairs)

@@ -1,0 +1,45 @@
+"""Weights of pairs of neighbouring tokens, which a bag of words cannot tell from its single tokens ("not good")."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+FACTOR = 1_000_003
+SCALE = 30.0
+"""Adam moves every weight alike, and a pair is rare in a text: without it, pairs learn too slowly."""
+
+
+class BigramWeights(nn.Module):
+    """Logits from pairs of neighbouring tokens: 30 times the sum of the pairs' weights, divided by
+    sqrt(number of tokens).
+
+    A pair has the slot of its hash, and only the pair that owns a slot is known. Any other pair counts as zero, so that
+    what training has not seen does not change a prediction. At first no pair is known.
+    """
+
+    owner: Tensor
+
+    def __init__(self, slots: int, num_labels: int, vocab_size: int):
+        super().__init__()
+        self.vocab_size = vocab_size
+        self.weight = nn.Parameter(torch.zeros(slots, num_labels))
+        self.register_buffer("owner", torch.full((slots,), -1))
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.weight)
+        nn.init.constant_(self.owner, -1)
+
+    def places(self, first: Int[Tensor, "*n"], second: Int[Tensor, "*n"]) -> tuple[Tensor, Tensor]:
+        """The slot of each pair, and the number that its owner has there."""
+        return (first * FACTOR + second) % len(self.owner), first * self.vocab_size + second
+
+    def forward(
+        self, input_ids: Int[Tensor, "batch n"], key_padding_mask: Bool[Tensor, "batch n"] | None
+    ) -> Float[Tensor, "batch labels"]:
+        slots, pairs = self.places(input_ids[:, :-1].long(), input_ids[:, 1:].long())
+        known = self.owner[slots] == pairs
+        real = torch.ones_like(input_ids, dtype=torch.bool) if key_padding_mask is None else ~key_padding_mask
+        known = known & real[:, :-1] & real[:, 1:]
+        length = real.sum(1, keepdim=True).clamp(min=1).to(self.weight.dtype)
+        weights = nn.functional.embedding(slots, self.weight)
+        return SCALE * (weights * known[..., None]).sum(1) / length.sqrt()
