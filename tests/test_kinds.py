@@ -127,7 +127,7 @@ def test_regression_learns_the_same_in_parts(tmp_path):
     """Batches of 16 in 5 parts: the last one has fillers."""
     path = write_numbers(tmp_path / "prices.csv", rows=60)
     for name, more in (("whole", []), ("parts", ["--training.accumulation=5"])):
-        arguments = ["--model.dropout=0", "--training.epochs=1", *more]
+        arguments = ["--model.dropout=0", "--model.embedding_dropout=0", "--training.epochs=1", *more]
         assert train(*training_of(path, tmp_path / name, *arguments)) == 0
     whole, parts = (result(tmp_path / name)["validation"]["mse"] for name in ("whole", "parts"))
     assert parts == pytest.approx(whole, rel=1e-4)
