@@ -221,6 +221,15 @@ def test_beams_must_fit_the_vocabulary(flag, tmp_path, monkeypatch, capsys):
     assert "nowhere.csv" in capsys.readouterr().err, "a classifier has no beams"
 
 
+@pytest.mark.parametrize("words", [["recipes"], ["recipes", "demo"], ["train", "--help"]], ids=str)
+def test_output_on_a_full_disk_is_one_line(words):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "transevolve", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 2
+    assert done.stderr == "transevolve: error: could not write the output: no space left on the disk\n"
+
+
 def test_debug_shows_the_traceback(capsys):
     assert main(["sytems", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err

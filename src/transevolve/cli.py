@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 from cyclopts import (
     App,
@@ -29,6 +29,7 @@ from . import __version__
 from .config.command_line import as_command, convert
 from .core.environment import tune_environment
 from .core.errors import UserError, nearest, suggestion
+from .core.files import NO_SPACE
 from .core.lean_imports import lean_imports
 
 COMMANDS = {
@@ -76,15 +77,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         code = _run(words)
-        sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
         if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
             raise
         # The reader closed the output; flushing the rest would print an error.
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        discard(sys.stdout, sys.stderr)
         code = 0
     return code
+
+
+def discard(*streams: TextIO) -> None:
+    for stream in streams:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run(words: list[str]) -> int:
@@ -93,7 +97,9 @@ def _run(words: list[str]) -> int:
     words[:end] = [word for word in words[:end] if word != "--debug"]
     try:
         run, options = parse(words)
-        return run(options) or 0
+        code = run(options) or 0
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         print("transevolve: stopped", file=sys.stderr)
         return 130
@@ -103,6 +109,8 @@ def _run(words: list[str]) -> int:
         if debug:
             traceback.print_exc()
         print(f"transevolve: error: {one_line(error)}", file=sys.stderr)
+        if is_full_output(error):
+            discard(sys.stdout)
         return 2
 
 
@@ -199,6 +207,11 @@ def columns(console: Any, options: Any, entries: list[HelpEntry]) -> tuple[Colum
     return ColumnSpec(renderer=name, style="cyclopts.name", no_wrap=True), about
 
 
+def is_full_output(error: Exception) -> bool:
+    """Whether standard output is a file on a full disk; `report_full_disk` names other files."""
+    return isinstance(error, OSError) and error.errno in NO_SPACE and error.filename is None
+
+
 def one_line(error: Exception) -> str:
     if isinstance(error, UnknownOptionError):
         name = (error.token.keyword or error.token.value).partition("=")[0]
@@ -215,6 +228,8 @@ def one_line(error: Exception) -> str:
         return f"{error.argument.name} is required; --help shows what the command takes"
     if isinstance(error, CoercionError) and error.msg and error.argument is not None:
         return f"{error.argument.name}: {error.msg}"
+    if is_full_output(error):
+        return "could not write the output: no space left on the disk"
     message = " ".join(str(error).split()) or "no message"
     if isinstance(error, UserError | CycloptsError | ValueError | OSError):
         return message
