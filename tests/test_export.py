@@ -6,11 +6,13 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
+from torch import nn
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from test_explain import NASTY, another, as_run, train_tiny
@@ -29,6 +31,7 @@ from transevolve.export.program import load_program
 from transevolve.export.timing import Timing, table
 from transevolve.inference import load as load_run
 from transevolve.kinds import KINDS
+from transevolve.models.start import set_pairs
 from transevolve.runs import storage
 from transevolve.runs.storage import checksum
 
@@ -91,12 +94,25 @@ def test_torch_export(run, tmp_path, capsys):
         {"attention": "linear"},
         {"num_blocks": 2, "row_operators": True},
         {"evolution": "none"},
-        {"bigrams": 64},
     ],
 )
 def test_every_variant_exports(format, settings, run, tmp_path):
     folder = another(tmp_path / "run", run, **settings)
     assert main(["export", str(folder), "--format", format, "--rounds", "0"]) == 0
+
+
+@pytest.mark.parametrize("format", [pytest.param("onnx", marks=needs_onnx), "torch-export"])
+def test_pairs_of_tokens_are_exported(format, run, tmp_path):
+    model = TransEvolveForSequenceClassification(TransEvolveConfig.from_pretrained(run, bigrams=4096))
+    set_pairs(model.head.bigrams, np.argwhere(np.ones((40, 40))))
+    nn.init.normal_(model.head.bigrams.weight)
+    folder, output = as_run(tmp_path / "run", model, run), tmp_path / "output"
+    assert main(["export", str(folder), "--format", format, "--rounds", "0", "--output", str(output)]) == 0
+    logits = load_logits(folder)
+    require_same(logits, load_onnx(output / "model.onnx") if format == "onnx" else load_program(output / "model.pt2"))
+    ids, mask = sample(4, 20, 40)
+    with torch.inference_mode():
+        assert (logits(ids, mask) - logits(ids.flip(1), mask.flip(1))).abs().min() > 0.1
 
 
 def test_hugging_face_folder(run, tmp_path):

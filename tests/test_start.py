@@ -14,7 +14,7 @@ from transevolve.metrics.bag_of_words import bag_of_words
 from transevolve.models.peer import PeerForSequenceClassification
 from transevolve.models.peer_config import PeerConfig
 from transevolve.models.pooling import masked_mean, weighted_mean
-from transevolve.models.start import branch_outputs, start_as_bag, zero_branches
+from transevolve.models.start import branch_outputs, set_pairs, start_as_bag, zero_branches
 from transevolve.peers import SYSTEMS
 from transevolve.training.parameter_groups import parameter_groups, parameter_kind
 
@@ -145,6 +145,18 @@ def test_pairs_start_without_effect_and_learn():
     assert not weight.detach().any()
     slot = model.head.bigrams.places(torch.tensor(20), torch.tensor(39))[0]
     assert weight.grad.any(1).nonzero().tolist() == [[int(slot)]]
+
+
+def test_training_drops_pairs_like_embedded_tokens():
+    bigrams = classifier("transevolve", **BAG, bigrams=64, embedding_dropout=0.5).head.bigrams
+    set_pairs(bigrams, np.array([[20, 39]]))
+    nn.init.ones_(bigrams.weight)
+    tokens = torch.tensor([[20, 39]]).expand(400, 2)
+    whole = 30 / math.sqrt(2)
+    torch.testing.assert_close(bigrams.eval()(tokens, None), torch.full((400, LABELS), whole))
+    dropped = bigrams.train()(tokens, None)[:, 0]
+    assert 0.4 < (dropped == 0).float().mean() < 0.6
+    assert dropped.max().item() == pytest.approx(2 * whole)
 
 
 def test_a_slot_belongs_to_the_first_pair_that_has_its_hash():

@@ -4,14 +4,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from ..evolution.dropout import Dropout
+
 FACTOR = 1_000_003
 SCALE = 30.0
 """Adam moves every weight alike, and a pair is rare in a text: without it, pairs learn too slowly."""
 
 
 class BigramWeights(nn.Module):
-    """Logits from pairs of neighbouring tokens: 30 times the sum of the pairs' weights, divided by
-    sqrt(number of tokens).
+    """Logits from pairs of neighbouring tokens: 30 times the sum of their weights, divided by sqrt(number of tokens).
 
     A pair has the slot of its hash, and only the pair that owns a slot is known. Any other pair counts as zero, so that
     what training has not seen does not change a prediction. At first no pair is known.
@@ -19,9 +20,10 @@ class BigramWeights(nn.Module):
 
     owner: Tensor
 
-    def __init__(self, slots: int, num_labels: int, vocab_size: int):
+    def __init__(self, slots: int, num_labels: int, vocab_size: int, dropout: float = 0.0):
         super().__init__()
         self.vocab_size = vocab_size
+        self.dropout = Dropout(dropout)
         self.weight = nn.Parameter(torch.zeros(slots, num_labels))
         self.register_buffer("owner", torch.full((slots,), -1))
 
@@ -36,10 +38,14 @@ class BigramWeights(nn.Module):
     def forward(
         self, input_ids: Int[Tensor, "batch n"], key_padding_mask: Bool[Tensor, "batch n"] | None
     ) -> Float[Tensor, "batch labels"]:
-        slots, pairs = self.places(input_ids[:, :-1].long(), input_ids[:, 1:].long())
-        known = self.owner[slots] == pairs
         real = torch.ones_like(input_ids, dtype=torch.bool) if key_padding_mask is None else ~key_padding_mask
-        known = known & real[:, :-1] & real[:, 1:]
+        slots, pairs = self.places(_before(input_ids).long(), input_ids.long())
+        known = (self.owner[slots] == pairs) & real & _before(real)
         length = real.sum(1, keepdim=True).clamp(min=1).to(self.weight.dtype)
-        weights = nn.functional.embedding(slots, self.weight)
-        return SCALE * (weights * known[..., None]).sum(1) / length.sqrt()
+        counted = self.dropout(known.to(self.weight.dtype))
+        return SCALE * (counted[:, None] @ nn.functional.embedding(slots, self.weight))[:, 0] / length.sqrt()
+
+
+def _before(x: Tensor) -> Tensor:
+    """The entry before each one of a row; zero for the first."""
+    return nn.functional.pad(x, (1, 0))[:, :-1]

@@ -79,5 +79,7 @@ def pooling_head(config: Any) -> PoolingHead:
     """The head of a classifier, from its configuration."""
     vocab_size = config.vocab_size if config.pooling == "weighted" else None
     labels = config.num_labels or 1
-    bigrams = BigramWeights(config.bigrams, labels, config.vocab_size) if config.bigrams else None
+    bigrams = None
+    if config.bigrams:
+        bigrams = BigramWeights(config.bigrams, labels, config.vocab_size, config.embedding_dropout)
     return PoolingHead(config.hidden_size, labels, config.resolved_eps, vocab_size, bigrams)
