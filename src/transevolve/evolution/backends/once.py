@@ -57,6 +57,13 @@ def _rows_at_once(block: Tensor) -> int:
     return min(rows, max(1, (CACHED if block.device.type == "cpu" else ROOM) // (heads * keys)))
 
 
+def _mixed_rows(block: Tensor, precision: Precision) -> int:
+    """Rows that one product averages. A low dtype takes all: its products would copy a part of the rows of each head."""
+    if precision.way == "widened":
+        return _rows_at_once(block)
+    return block.shape[1] if precision.is_low else MIXED_ROWS
+
+
 def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[Tile, Tensor]]:
     """The tiles of P, cut into pieces that are computed at once; in low precision rows are cut too."""
     for tile, block in tiling.blocks(p):
@@ -122,10 +129,10 @@ def attend_backward(
     grad_w = torch.zeros_like(w)
     for tile, piece in _pieces(tiling, p, precision):
         rows, keys = (tile.heads, tile.rows), (tile.heads, slice(tile.keys))
-        dq, dk, wide = _scores_backward(left[rows], right[keys], piece, q[rows], k[keys], precision)
+        dq, dk = _scores_backward(left[rows], right[keys], piece, q[rows], k[keys], precision)
         grad_q[rows] = dq
         grad_k[keys] += dk
-        grad_w[tile.heads, :, : tile.keys] += grad_d[tile.heads, :, tile.rows] @ wide
+        grad_w[tile.heads, :, : tile.keys] += grad_d[tile.heads, :, tile.rows] @ piece.to(precision.wide)
     return grad_q.to(q.dtype), grad_k.to(k.dtype), grad_w
 
 
@@ -136,7 +143,7 @@ def average(
     wv = (v * w[..., None]).to(precision.thin)
     y = wv.new_empty(*d.shape, v.shape[-1], dtype=precision.wide)
     for tile, block in tiling.blocks(p):
-        step = _rows_at_once(block) if precision.way == "widened" else MIXED_ROWS
+        step = _mixed_rows(block, precision)
         for r in range(0, block.shape[1], step):
             rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
             y[tile.heads, rows] = precision.multiply(block[:, r : r + step], wv[tile.heads, : tile.keys])
@@ -192,12 +199,11 @@ class _Begin(torch.autograd.Function):
 
 def _scores_backward(
     left: Tensor, right: Tensor, p: Tensor, q: Tensor, k: Tensor, precision: Precision
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q and k from dA0 = (left right^T) * P, in row tiles that fit in the cache; and P, wide."""
+) -> tuple[Tensor, Tensor]:
+    """Gradients of q and k from dA0 = (left right^T) * P, in row tiles that fit in the cache."""
     if precision.is_low:
-        wide = p.to(precision.wide)
-        grad_a0 = precision.multiply(left, right.mT) * wide
-        return precision.multiply(grad_a0, k), precision.multiply(grad_a0.mT, q), wide
+        grad_a0 = precision.multiply(left, right.mT).mul_(p)
+        return precision.multiply(grad_a0, k), precision.multiply(grad_a0.mT, q)
     heads, rows, keys = p.shape
     step = max(1, CACHED // (heads * keys))
     room = q.new_empty(heads * min(step, rows) * keys)
@@ -209,7 +215,7 @@ def _scores_backward(
         grad_a0 *= p[:, tile]
         grad_q[:, tile] = grad_a0 @ k
         grad_k.baddbmm_(grad_a0.mT, q[:, tile])
-    return grad_q, grad_k, p
+    return grad_q, grad_k
 
 
 class _Mix(torch.autograd.Function):
