@@ -103,8 +103,11 @@ class Clock(TrainerCallback):
 def bert(recipe, data) -> PreTrainedModel:
     """Of the same width and depth."""
     torch.manual_seed(0)
-    sizes = {"hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 1024}
-    return BertForSequenceClassification(BertConfig(vocab_size=len(data.tokenizer), num_labels=4, **sizes))
+    ours = resolve(recipe).build(recipe, data).config
+    names = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size")
+    sizes = {name: getattr(ours, name) for name in names}
+    depth = ours.num_blocks * ours.block_depth
+    return BertForSequenceClassification(BertConfig(num_hidden_layers=depth, num_labels=ours.num_labels, **sizes))
 
 
 def marian(recipe, data) -> PreTrainedModel:
