@@ -148,7 +148,7 @@ def test_num_hidden_layers_sets_the_depth():
 
 @pytest.mark.parametrize("head", ["ForConditionalGeneration", "ForMaskedLM", "ForCausalLM"])
 @pytest.mark.parametrize("deviation", [0.01, None])
-def test_an_untied_output_layer_is_initialised(head, deviation, tmp_path):
+def test_an_untied_output_layer_is_initialized(head, deviation, tmp_path):
     model = tiny(head, tie_word_embeddings=False, initializer_range=deviation)
     expected = deviation or 32**-0.5
     assert model.lm_head.weight is not model.get_input_embeddings().weight

@@ -50,7 +50,7 @@ class CorpusTask:
         tokenizers: The supported tokenizers.
         causal: Whether the model is causal. If so, each text starts with the start token and ends with the end token,
             and only then is split into windows. Otherwise each window gets the special tokens of a whole text, and
-            the tokenizer recognises a mask token in texts.
+            the tokenizer recognizes a mask token in texts.
         max_length: The default number of tokens per window.
     """
 
@@ -183,11 +183,11 @@ class CorpusTask:
         return table.split(), facts
 
     def _windows(self, tokenizer: PreTrainedTokenizerFast, chunk: list[tuple[str, str]], max_length: int) -> Encoded:
-        recognised, tokenizer.split_special_tokens = tokenizer.split_special_tokens, True
+        recognized, tokenizer.split_special_tokens = tokenizer.split_special_tokens, True
         try:
             encoded = encode(tokenizer, [text for _, text in chunk], None, lambda index: chunk[index][0])
         finally:
-            tokenizer.split_special_tokens = recognised
+            tokenizer.split_special_tokens = recognized
         if not self.causal:
             return cut_windows(encoded, max_length, special_frame(tokenizer))[0]
         if tokenizer.eos_token_id is not None:
@@ -197,7 +197,7 @@ class CorpusTask:
 
 
 def add_mask(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Add a mask token to a tokenizer, and recognise it in texts."""
+    """Add a mask token to a tokenizer, and recognize it in texts."""
     if tokenizer.mask_token_id is None:
         pieces = tokenizer.eos_token is not None
         mask: Any = AddedToken(MASK, lstrip=pieces, rstrip=pieces, special=True)

@@ -286,7 +286,7 @@ def split_options(folder: Path, options: DataOptions, split: Split, moved: str |
         )
     else:
         options = replace(options, path=moved)
-    require_same_data(folder, options, "its splits cannot be made again; score the rows you have with files", split)
+    require_same_data(folder, options, "its splits cannot be reproduced; score files of your own instead", split)
     return options
 
 

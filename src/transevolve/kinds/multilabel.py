@@ -80,7 +80,7 @@ class MultiLabel(EncoderKind):
     }
     metrics: ClassVar[Mapping[str, bool]] = {"micro_f1": True, "macro_f1": True, "exact_match": True, "loss": False}
     refused: ClassVar[Mapping[str, str]] = {
-        "model.label_smoothing": "spreads over classes that exclude each other",
+        "model.label_smoothing": "applies to classes that exclude each other",
         "training.refit": "would train on the rows that choose the thresholds",
     }
 

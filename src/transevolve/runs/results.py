@@ -12,6 +12,7 @@ from ..core.environment import allocator, openmp
 from ..core.json_files import read_json
 from ..core.machine import commit, cpu_flags, device_name, load_average, versions
 from ..data import TextData, task_of
+from ..evolution.settings import EvolutionSettings
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def machine_facts(device: torch.device) -> dict[str, str]:
 
 def describe(recipe: Recipe) -> str:
     model = recipe.model
-    named = model.is_ours and model.attention not in (None, "auto")
+    named = model.is_ours and model.attention not in (None, EvolutionSettings.attention)
     return f"{model.label}:{model.attention}" if named else model.label
 
 

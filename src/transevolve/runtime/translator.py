@@ -119,7 +119,7 @@ class OnnxTranslator:
             for row, i in enumerate(batch):
                 ids[row, : lengths[row]] = sources[i]
             mask = (np.arange(ids.shape[1]) < lengths[:, None]).astype(np.int64)
-            decoder = StepDecoder(self, ids, mask)
+            decoder = OnnxStep(self, ids, mask)
             for i, own in zip(batch, beam_search(decoder, lengths, facts["start"], facts["ends"], search), strict=True):
                 found[i] = own
             self.advance(len(batch))
@@ -134,7 +134,7 @@ class OnnxTranslator:
             order = order[size:]
 
 
-class StepDecoder:
+class OnnxStep:
     """The decoder of a batch of sentences and its past, which is not copied when beams are reordered.
 
     The past of all beams of a sentence is stored together: time `t` of beam `b` in slot `t * beams + b`. The past of

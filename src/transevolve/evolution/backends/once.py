@@ -32,7 +32,7 @@ from .backend import Evolution
 from .drift import SAFE_RANGE, drift_weights, half_limit, is_separable
 from .exact import ExactBackend
 from .fused import FusedEvolution
-from .literal import LiteralEvolution
+from .literal import ExactEvolution
 from .pool import POOL
 from .products import Precision, compute_dtype, precision_of
 from .tiles import Tile, Tiling, tiling
@@ -261,7 +261,7 @@ def _differentiable_backward(grad: Tensor, q: Tensor, k: Tensor, w: Tensor, v: T
     return None, None, grad_w, grad_v, None, None, grad_q, grad_k, None, None
 
 
-class OnceEvolution(Evolution):
+class OnceEvolution(ExactEvolution):
     def __init__(self, initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None):
         self.initial = initial
         self.precision = precision_of(initial.queries)
@@ -293,9 +293,6 @@ class OnceEvolution(Evolution):
                 self.precision,
             )
         return y.unflatten(0, (values.shape[0], -1))
-
-    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
-        return LiteralEvolution(self.initial).attention(l)
 
 
 class OnceBackend(ExactBackend):

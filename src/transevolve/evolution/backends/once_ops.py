@@ -10,9 +10,8 @@ from torch import Tensor
 
 from ..initial import InitialCondition
 from ..masks import reciprocal_or_zero, sees_no_key
-from .backend import Evolution
 from .drift import SAFE_RANGE, drift_log_weights, half_limit
-from .literal import LiteralEvolution
+from .literal import ExactEvolution
 from .once import attend, attend_backward, average, average_backward
 from .products import Precision, precision_of
 from .tiles import Tile, Tiling
@@ -194,7 +193,7 @@ def _mix_backward(ctx, grad):
 once_mix.register_autograd(_mix_backward, setup_context=_mix_context)
 
 
-class OnceGraphEvolution(Evolution):
+class OnceGraphEvolution(ExactEvolution):
     """`once` for a compiled graph."""
 
     def __init__(self, initial: InitialCondition):
@@ -229,6 +228,3 @@ class OnceGraphEvolution(Evolution):
                 self.initial.causal,
             )
         return y.unflatten(0, (values.shape[0], -1))
-
-    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
-        return LiteralEvolution(self.initial).attention(l)
