@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
+from .encoding import Encoded
 from .naive_bayes import class_weights, counts_by_class, taught_counts, token_counts, vector_teacher
 from .token_values import token_values
 from .vectors import Counter, cooccurrence_vectors, log_idf
@@ -49,7 +49,7 @@ def bag_start(
     Of the `width` dimensions the last `classes` belong to them, if they leave at least as many to co-occurrence.
     Special tokens count as seen wherever labelled texts hold them.
     """
-    labelled = (ids[a:b] for a, b in pairwise(offsets))
+    labelled = Encoded(ids, offsets).rows()
     counts = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled).counts
     by_row = token_counts(ids, offsets, vocab_size)
     outputs = 0 if targets is None else 1 if targets.ndim == 1 else targets.shape[1]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from ..core.errors import UserError
 from ..core.files import write_atomically
-from .cache_folder import cache_folder
+from .cache_folder import cache_folder, write_errors
 from .columns import TEXT_NAMES, recognized
 from .options import SPLITS
 
@@ -98,9 +98,6 @@ def _digest(*contents: bytes) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    if path.exists():
-        return
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise UserError(f"{path.parent}: cannot write ({error.strerror}); name a folder with data.cache") from None
+    if not path.exists():
+        with write_errors(path.parent):
+            write_atomically(path, content)
