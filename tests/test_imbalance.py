@@ -86,7 +86,7 @@ def test_many_numbers_as_classes_bring_a_hint(tmp_path, capsys):
     assert train(f"--data.path={tmp_path / 'a.csv'}", f"--output={tmp_path / 'run'}", *short) == 0
     printed = "".join(capsys.readouterr())
     assert "the 25 labels are all numbers; to predict numbers, add --data.task regression" in printed
-    assert "the best answer that ignores the texts scores on validation: " in printed
+    assert "best constant prediction on validation: " in printed
     (tmp_path / "b.csv").write_text("\n".join(["text,label", *(f"text {n},{n / 7}" for n in range(50))]) + "\n")
     assert train(f"--data.path={tmp_path / 'b.csv'}", f"--output={tmp_path / 'run-b'}", *TINY) == 2
     assert "add --data.task regression" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""All that a model starts with from its own texts: vectors, weights of its outputs, pooling weights, tokens seen."""
+"""Initial values of a model from its training texts: token vectors, output weights, pooling weights, seen tokens."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .vectors import Counter, cooccurrence_vectors, log_idf
 
 LEAST_COUNT = 5
 PAIRS_PER_SLOT = 4
-"""Hashes collide: so many pairs fill 98 % of the slots."""
+"""Because hashes collide, this many pairs fill 98 % of the slots."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def bag_start(
 
     `targets` is (rows, classes), 1 where a text is of a class; or (rows,), a number for each text; or None.
     Of the `width` dimensions the last `classes` belong to them, if they leave at least as many to co-occurrence.
-    Special tokens count as seen wherever labelled texts hold them.
+    Special tokens are seen if labelled texts contain them.
     """
     labelled = Encoded(ids, offsets).rows()
     counts = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled).counts

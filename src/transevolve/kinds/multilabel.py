@@ -1,4 +1,4 @@
-"""Texts into any number of labels each. The threshold of a label is chosen on validation and saved with the model."""
+"""Multi-label classification. The threshold of each label is chosen on validation and saved with the model."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""Texts into numbers. The model learns standardized labels; what is scored, predicted and exported has their scale."""
+"""Regression. The model learns standardized labels; scores, predictions and exports are in the scale of the labels."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -133,7 +133,7 @@ class Regression(EncoderKind):
         return labels
 
     def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
-        """The output of a bag of words has the order of the labels, but not yet their scale."""
+        """The initial outputs of a bag of words are ordered like the labels; their scale is fitted here."""
         super().start(model, recipe, data)
         if recipe.model.initialization == "bag":
             from ..data.token_values import held_out
