@@ -34,7 +34,7 @@ from .exact import ExactBackend
 from .fused import FusedEvolution
 from .literal import ExactEvolution
 from .pool import POOL
-from .products import Precision, compute_dtype, precision_of
+from .products import Dtypes, compute_dtype, precision_of
 from .tiles import Tile, Tiling, tiling
 
 CACHED = 2**21
@@ -43,7 +43,7 @@ MIXED_ROWS = 512
 HALF_TOP = 2.0**15
 
 
-def _heads_at_once(block: Tensor, precision: Precision) -> int:
+def _heads_at_once(block: Tensor, precision: Dtypes) -> int:
     """As many heads as fit in the cache, but at least one per thread; on an accelerator, in `ROOM`."""
     heads, rows, keys = block.shape
     if block.device.type == "cpu":
@@ -57,7 +57,7 @@ def _rows_at_once(block: Tensor) -> int:
     return min(rows, max(1, (CACHED if block.device.type == "cpu" else ROOM) // (heads * keys)))
 
 
-def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[Tile, Tensor]]:
+def _pieces(tiling: Tiling, p: Tensor, precision: Dtypes) -> Iterator[tuple[Tile, Tensor]]:
     """The tiles of P, cut into pieces that are computed at once; in low precision rows are cut too."""
     for tile, block in tiling.blocks(p):
         step = _heads_at_once(block, precision)
@@ -81,7 +81,7 @@ def _without_autocast(backward: Callable) -> Callable:
     return run
 
 
-def attend(q: Tensor, k: Tensor, w: Tensor, tiling: Tiling, precision: Precision) -> tuple[Tensor, Tensor]:
+def attend(q: Tensor, k: Tensor, w: Tensor, tiling: Tiling, precision: Dtypes) -> tuple[Tensor, Tensor]:
     """P as one flat buffer, and the normalizers D of all depths."""
     p = POOL.take(tiling.elements, q.dtype, q.device)
     d = w.new_empty(len(w), w.shape[1], q.shape[1])
@@ -113,7 +113,7 @@ def attend_backward(
     w: Tensor,
     p: Tensor,
     tiling: Tiling,
-    precision: Precision,
+    precision: Dtypes,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and w from the shares of dP, two thin factors for each depth, and from the gradient of D."""
     left = torch.cat([*lefts, grad_d.mT.to(precision.thin)], -1)
@@ -130,7 +130,7 @@ def attend_backward(
 
 
 def average(
-    p: Tensor, d: Tensor, w: Tensor, v: Tensor, tiling: Tiling, precision: Precision
+    p: Tensor, d: Tensor, w: Tensor, v: Tensor, tiling: Tiling, precision: Dtypes
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y = P (w v) / D at one depth; and w v and 1 / D."""
     wv = (v * w[..., None]).to(precision.thin)
@@ -146,7 +146,7 @@ def average(
 
 
 def average_backward(
-    grad: Tensor, p: Tensor, inverse: Tensor, w: Tensor, v: Tensor, y: Tensor, tiling: Tiling, precision: Precision
+    grad: Tensor, p: Tensor, inverse: Tensor, w: Tensor, v: Tensor, y: Tensor, tiling: Tiling, precision: Dtypes
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of D, w and v, and the left factor of this depth's share of dP; the right one is w v."""
     left = grad * inverse
@@ -167,7 +167,7 @@ class _Begin(torch.autograd.Function):
     """q, k, w -> P, D, and two slots per depth, whose gradients are its share of dP."""
 
     @staticmethod
-    def forward(ctx, q: Tensor, k: Tensor, w: Tensor, depth: int, part: int, tiling: Tiling, precision: Precision):
+    def forward(ctx, q: Tensor, k: Tensor, w: Tensor, depth: int, part: int, tiling: Tiling, precision: Dtypes):
         p, d = attend(q, k, w, tiling, precision)
         ctx.save_for_backward(q, k, w, p)
         ctx.tiling, ctx.precision, ctx.device = tiling, precision, q.device.type
@@ -191,7 +191,7 @@ class _Begin(torch.autograd.Function):
 
 
 def _scores_backward(
-    left: Tensor, right: Tensor, p: Tensor, q: Tensor, k: Tensor, precision: Precision
+    left: Tensor, right: Tensor, p: Tensor, q: Tensor, k: Tensor, precision: Dtypes
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q and k from dA0 = (left right^T) * P, in row tiles that fit in the cache; and P, wide."""
     if precision.is_low:
@@ -230,7 +230,7 @@ class _Mix(torch.autograd.Function):
         q: Tensor,
         k: Tensor,
         tiling: Tiling,
-        precision: Precision,
+        precision: Dtypes,
     ):
         y, wv, inverse = average(p, d, w, v, tiling, precision)
         ctx.save_for_backward(p, inverse, w, v, wv, y, q, k)

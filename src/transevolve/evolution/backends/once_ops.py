@@ -13,7 +13,7 @@ from ..masks import reciprocal_or_zero, sees_no_key
 from .drift import SAFE_RANGE, drift_log_weights, half_limit
 from .literal import ExactEvolution
 from .once import attend, attend_backward, average, average_backward
-from .products import Precision, precision_of
+from .products import Dtypes, precision_of
 from .tiles import Tile, Tiling
 
 WIDE = -1.0
@@ -153,7 +153,7 @@ def once_mix_backward(
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of D, log w, v, the two slots, q and k; the last two are zero if the drift was factored out."""
-    precision: Precision = precision_of(q)
+    precision: Dtypes = precision_of(q)
     grad_q, grad_k = torch.zeros_like(q), torch.zeros_like(k)
     if bool((d < 0).any()):
         matrix, grad = _softmax(q, k, log_w, mask, causal), grad.to(log_w.dtype)

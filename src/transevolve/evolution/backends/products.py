@@ -11,7 +11,7 @@ from ..initial import at_least_float32
 Way = Literal["plain", "accumulated", "widened"]
 
 
-class Precision(NamedTuple):
+class Dtypes(NamedTuple):
     """The dtypes of a computation: of the stored `matrix`, of its `thin` factors, and the `wide` one of softmax.
 
     `way` is how products with the matrix are computed: in its dtype ("plain"), in its dtype with a float32 result
@@ -43,14 +43,14 @@ def compute_dtype(x: Tensor) -> torch.dtype:
     return x.dtype
 
 
-def precision_of(x: Tensor) -> Precision:
+def precision_of(x: Tensor) -> Dtypes:
     """How to compute with inputs like x under the current autocast."""
     low = compute_dtype(x)
     wide = at_least_float32(low)
     if low == wide:
-        return Precision(low, low, low, "plain")
+        return Dtypes(low, low, low, "plain")
     way = _way(x.device.type, low)
-    return Precision(low, wide if way == "widened" else low, wide, way)
+    return Dtypes(low, wide if way == "widened" else low, wide, way)
 
 
 def _way(device: str, low: torch.dtype) -> Way:
