@@ -121,7 +121,7 @@ def test_states_and_attention_are_the_models_own(run, tmp_path):
     assert seen.depths == [(1, 1), (1, 2), (2, 1), (2, 2)]
 
 
-def test_drift_is_what_moves_attention(run):
+def test_only_the_drift_changes_attention(run):
     """Depth 2's attention is depth 1's, times exp of the change in drift, normalized again."""
     seen = Observer(run).observe(TEXT)
     moved = seen.attention[0] * np.exp(seen.drift[1] - seen.drift[0])[:, None, :]

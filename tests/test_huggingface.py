@@ -194,7 +194,7 @@ def test_features_are_not_drawn_before_the_weights_fit(system, tmp_path, monkeyp
         AutoClassifier.from_pretrained(tmp_path)
 
 
-def test_label_smoothing_counts_in_classification():
+def test_label_smoothing_applies_to_classification():
     labels = torch.tensor([0, 1])
     plain, smooth = tiny(num_labels=3), tiny(num_labels=3, label_smoothing=0.1)
     logits = plain(**inputs()).logits

@@ -79,7 +79,7 @@ def test_warnings():
     assert hidden_rare_classes(seen) == []
 
 
-def test_many_numbers_as_classes_bring_a_hint(tmp_path, capsys):
+def test_many_numbers_as_classes_give_a_hint(tmp_path, capsys):
     rows = [f"text {n},{n % 25 / 10}" for n in range(100)]
     (tmp_path / "a.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     short = [*TINY, "--training.epochs=1"]

@@ -40,7 +40,7 @@ def built(tmp_path_factory) -> Path:
 
 
 def use(python: Path, folder: Path) -> None:
-    """A user's way: a file of their own, a model, an answer; recipes come along; nothing from the checkout is used."""
+    """Trains on a file and predicts; recipes are included; nothing from the checkout is used."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     write_csv(folder / "my.csv", rows=40)
     program = python.parent / "transevolve"

@@ -96,7 +96,7 @@ def test_the_unigram_entropy_is_that_of_ordinary_tokens():
     assert unigram_entropy(np.bincount([0, 0, 5, 6, 7, 8], minlength=9), [0]) == pytest.approx(np.log(4))
 
 
-def test_masking_is_in_proportion_and_spares_special_tokens():
+def test_masking_is_proportional_and_skips_special_tokens():
     special = np.zeros(1000, dtype=bool)
     special[:5] = True
     ids = np.concatenate([[2], np.random.RandomState(0).randint(5, 1000, 100_000), [3]])
