@@ -268,14 +268,11 @@ class OnceEvolution(ExactEvolution):
         self.tiling = tiling(initial)
         with torch.autocast(initial.queries.device.type, enabled=False):
             self.w = drift_weights(initial, drift, self.precision.wide).permute(1, 2, 0, 3).flatten(0, 1)
-            self.q, self.k = self._flat(initial.scaled_queries), self._flat(initial.head_keys)
+            self.q, self.k = self.precision.flat(initial.scaled_queries), self.precision.flat(initial.head_keys)
             self.p, self.d, *slots = _Begin.apply(
                 self.q, self.k, self.w, initial.depth, initial.value_part, self.tiling, self.precision
             )
         self.left, self.right = slots[: initial.depth], slots[initial.depth :]
-
-    def _flat(self, x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "flat n part"]:
-        return x.to(self.precision.matrix).flatten(0, 1)
 
     def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
         at = (l - 1) if self.w.shape[1] > 1 else 0
@@ -285,7 +282,7 @@ class OnceEvolution(ExactEvolution):
                 self.p,
                 self.d[:, at],
                 self.w[:, at],
-                self._flat(values),
+                self.precision.flat(values),
                 *slots,
                 self.q,
                 self.k,

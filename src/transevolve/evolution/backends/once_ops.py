@@ -204,13 +204,10 @@ class OnceGraphEvolution(ExactEvolution):
         with torch.autocast(initial.queries.device.type, enabled=False):
             log_w = drift_log_weights(initial, initial.drift, self.precision.wide)
             self.log_w = log_w.permute(1, 2, 0, 3).flatten(0, 1)
-            self.q, self.k = self._flat(initial.scaled_queries), self._flat(initial.head_keys)
+            self.q, self.k = self.precision.flat(initial.scaled_queries), self.precision.flat(initial.head_keys)
             shape = (initial.depth, initial.value_part)
             self.p, self.d, left, right = once_begin(self.q, self.k, self.log_w, self.mask, initial.causal, *shape)
         self.left, self.right = left.unbind(), right.unbind()
-
-    def _flat(self, x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "flat n part"]:
-        return x.to(self.precision.matrix).flatten(0, 1)
 
     def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
         at = (l - 1) if self.log_w.shape[1] > 1 else 0
@@ -219,7 +216,7 @@ class OnceGraphEvolution(ExactEvolution):
                 self.p,
                 self.d[:, at],
                 self.log_w[:, at],
-                self._flat(values),
+                self.precision.flat(values),
                 self.left[l - 1],
                 self.right[l - 1],
                 self.q,

@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ...core.private import cpu_multiplies_bfloat16
@@ -26,6 +27,10 @@ class Dtypes(NamedTuple):
     @property
     def is_low(self) -> bool:
         return self.matrix != self.wide
+
+    def flat(self, x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "flat n part"]:
+        """x with batch and heads in one dimension, in the dtype of the matrix."""
+        return x.to(self.matrix).flatten(0, 1)
 
     def multiply(self, a: Tensor, b: Tensor) -> Tensor:
         """a b, at least one of them low; in float32, or in the low dtype if the way is plain."""
