@@ -16,7 +16,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from transevolve import EvolvedAttention
-from transevolve.evolution.backends import Settings
+from transevolve.evolution.backends import LinearBackend
 
 FEATURES = [8, 16, 32, 64, 128, 256, 512]
 SCALES = {"scores of a new model": 1.0, "scores / 4": 0.25, "scores / 10": 0.1}
@@ -27,7 +27,7 @@ def error(features: int, scale: float, n: int = 256, draws: int = 4) -> float:
     errors = []
     for seed in range(draws):
         torch.manual_seed(0)
-        layer = EvolvedAttention(256, 8, 6, settings=Settings(features=features, feature_seed=seed)).eval()
+        layer = EvolvedAttention(256, 8, 6, backend=LinearBackend(features=features, feature_seed=seed)).eval()
         with torch.no_grad():
             layer.query.weight.mul_(scale**0.5)
             layer.key.weight.mul_(scale**0.5)

@@ -186,7 +186,7 @@ def test_generate_honours_processors_and_length():
 
 
 @pytest.mark.parametrize("system", SYSTEMS[:3])
-def test_an_empty_source_gives_something_finite(system):
+def test_an_empty_source_gives_finite_outputs(system):
     model, batch = build(system), source([3, 0])
     found = beam_search(model, **batch, options=BeamOptions(extra_length=5, n_best=2))
     assert all(np.isfinite(h.score) and len(h.ids) <= 8 for own in found for h in own)

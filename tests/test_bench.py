@@ -1,4 +1,4 @@
-"""Benchmarks: what is measured, how it is summarised, how it stops and resumes."""
+"""Benchmarks: what is measured, how it is summarized, how it stops and resumes."""
 
 import json
 import os

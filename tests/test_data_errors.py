@@ -67,7 +67,7 @@ def test_a_wrong_column(kind, role, tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["text", "label"])
-def test_a_column_that_cannot_be_recognised(missing, tmp_path):
+def test_a_column_that_cannot_be_recognized(missing, tmp_path):
     names = {"text": "text", "label": "label"} | {missing: "field"}
     rows = [{"id": i, **row} for i, row in enumerate(reviews(**names))]
     refused(write(tmp_path / "data.csv", rows), f"Name it with data.{missing}: 'id', ")

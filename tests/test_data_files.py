@@ -160,7 +160,7 @@ def test_a_long_field_is_read(tmp_path):
     assert len(read_rows(open_table(write(tmp_path / "data.csv", rows)), "text", "label").texts[0]) == 300_000
 
 
-def test_compression_is_seen_not_believed(tmp_path):
+def test_compression_is_detected_from_the_content(tmp_path):
     write(tmp_path / "data.csv.gz", reviews(20)).rename(tmp_path / "data.csv")
     assert len(load(tmp_path / "data.csv").train) == 18
 

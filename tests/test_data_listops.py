@@ -184,7 +184,7 @@ def test_a_single_split(tmp_path):
     assert rows(data, "test") == rows(saved, "test")
 
 
-def test_another_tasks_tokenizer_is_refused(tmp_path):
+def test_the_tokenizer_of_another_task_is_refused(tmp_path):
     data = load_data(options(tmp_path))
     with pytest.raises(UserError, match="not those of the task 'listops'"):
         load_data(options(tmp_path, brackets="drop"), tokenizer=data.tokenizer)

@@ -55,7 +55,7 @@ def test_characters_are_kept_as_they_are_up_to_4000(tmp_path):
     assert data.report.splits["train"].truncated == 18
 
 
-def test_a_vocabulary_of_ones_own(tmp_path):
+def test_a_vocabulary_from_the_user(tmp_path):
     vocab = tmp_path / "vocab.txt"
     vocab.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "text", "of", "class"]))
     data = load_data(DataOptions(task="agnews", path=folder(tmp_path, "agnews"), vocab=str(vocab), max_length=6))

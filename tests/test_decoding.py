@@ -111,7 +111,7 @@ def test_only_the_decoder_has_rows_per_beam(backend):
 @pytest.mark.parametrize("prompt_mask", [None, [[1, 1], [0, 1], [1, 1]]], ids=["whole", "padded"])
 @every_backend
 @torch.no_grad()
-def test_reordered_beams_go_on_from_their_parents(backend, prompt_mask):
+def test_reordered_beams_continue_their_parents(backend, prompt_mask):
     """Beams that branch, die, change places and lose sentences, against the sequences they stand for."""
     model, batch, beams = tiny(backend=backend), source(), 4
     generator = torch.Generator().manual_seed(5)
@@ -189,7 +189,7 @@ def test_the_cache_is_a_fraction_of_marians(variant, share):
 
 @pytest.mark.parametrize("backend", EXACT)
 @torch.no_grad()
-def test_a_cropped_cache_forgets(backend):
+def test_a_cropped_cache_drops_tokens(backend):
     model, batch, ids = tiny(backend=backend), source(), targets()
     cache = model.new_cache()
     model(**batch, decoder_input_ids=ids[:, :6], past_key_values=cache)

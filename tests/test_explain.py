@@ -121,8 +121,8 @@ def test_states_and_attention_are_the_models_own(run, tmp_path):
     assert seen.depths == [(1, 1), (1, 2), (2, 1), (2, 2)]
 
 
-def test_drift_is_what_moves_attention(run):
-    """Depth 2's attention is depth 1's, times exp of the change in drift, normalised again."""
+def test_only_the_drift_changes_attention(run):
+    """Depth 2's attention is depth 1's, times exp of the change in drift, normalized again."""
     seen = Observer(run).observe(TEXT)
     moved = seen.attention[0] * np.exp(seen.drift[1] - seen.drift[0])[:, None, :]
     np.testing.assert_allclose(moved / moved.sum(-1, keepdims=True), seen.attention[1], atol=1e-5)
@@ -202,7 +202,7 @@ def test_tokens_of_any_tokenizer_can_be_read():
     ("arguments", "message"),
     [
         ([], "give a text to explain"),
-        (["a", "--file", "x"], "--file and --column go with --error"),
+        (["a", "--file", "x"], "--file and --column need --error"),
         (["--error"], "--error measures over texts"),
         (["a", "--tokens", "0"], "--tokens must be at least 1"),
         (["a", "--output", "page.pdf"], "must end in .html"),

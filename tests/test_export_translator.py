@@ -14,7 +14,7 @@ from test_explain import as_run
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration
 from transevolve.cli import main
 from transevolve.decoding import BeamOptions, beam_search
-from transevolve.export.translator import SourceGraph, StepGraph, prepare, step_sample
+from transevolve.export.translator_graphs import SourceGraph, StepGraph, prepare, step_sample
 from transevolve.inference import load
 
 pytestmark = [

@@ -18,7 +18,6 @@ from transevolve.evolution.initial import constant_operator, key_operator, merge
 from transevolve.evolution.rotation import rotation_pair
 from transevolve.models.embedding import sinusoidal_positions
 from transevolve.models.loss import smoothed_cross_entropy
-from transevolve.models.reference import encoder_of
 from transevolve.training.optimizer import paper_learning_rate
 
 SEEDED = ["seeded_classifier_full_2x3", "seeded_classifier_random_1x6", "seeded_seq2seq_full_1x6"]
@@ -111,7 +110,7 @@ def recorded_loss(model, recorded) -> Tensor:
 
 def reference_gradients(model) -> dict[str, Tensor]:
     """Gradients under the names of the authors' weights."""
-    base = encoder_of(model)
+    base = model.base_model
     grads: dict[str, Tensor] = {"embedding": base.embedding.weight.grad}
 
     def norm(path, module):

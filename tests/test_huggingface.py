@@ -148,7 +148,7 @@ def test_num_hidden_layers_sets_the_depth():
 
 @pytest.mark.parametrize("head", ["ForConditionalGeneration", "ForMaskedLM", "ForCausalLM"])
 @pytest.mark.parametrize("deviation", [0.01, None])
-def test_an_untied_output_layer_is_initialised(head, deviation, tmp_path):
+def test_an_untied_output_layer_is_initialized(head, deviation, tmp_path):
     model = tiny(head, tie_word_embeddings=False, initializer_range=deviation)
     expected = deviation or 32**-0.5
     assert model.lm_head.weight is not model.get_input_embeddings().weight
@@ -194,7 +194,7 @@ def test_features_are_not_drawn_before_the_weights_fit(system, tmp_path, monkeyp
         AutoClassifier.from_pretrained(tmp_path)
 
 
-def test_label_smoothing_counts_in_classification():
+def test_label_smoothing_applies_to_classification():
     labels = torch.tensor([0, 1])
     plain, smooth = tiny(num_labels=3), tiny(num_labels=3, label_smoothing=0.1)
     logits = plain(**inputs()).logits

@@ -24,7 +24,7 @@ from transevolve.inference import load
 from transevolve.kinds import KINDS, register, resolve
 from transevolve.kinds.classification import Classification
 from transevolve.kinds.registry import decide, higher_is_better
-from transevolve.kinds.regression import StandardisedCollator
+from transevolve.kinds.regression import StandardizedCollator
 from transevolve.models.build import build_transevolve
 
 WORDS = {"awful": -20, "weak": -10, "plain": 0, "fine": 10, "superb": 20}
@@ -120,7 +120,7 @@ def test_a_label_that_is_not_a_number_is_named(label, reported, tmp_path, capsys
 
 def test_fillers_do_not_count_as_numbers():
     rows = [{"input_ids": [1], "labels": label} for label in (-100.0, 5.0, -100)]
-    assert StandardisedCollator(0, 5.0, 10.0)(rows)["labels"].tolist() == [-10.5, 0.0, -100.0]
+    assert StandardizedCollator(0, 5.0, 10.0)(rows)["labels"].tolist() == [-10.5, 0.0, -100.0]
 
 
 def test_regression_learns_the_same_in_parts(tmp_path):
@@ -135,7 +135,7 @@ def test_regression_learns_the_same_in_parts(tmp_path):
 
 def test_regression_refuses_label_smoothing(tmp_path, capsys):
     assert train(*training_of(tmp_path / "no.csv", tmp_path / "run", "--model.label_smoothing=0.1")) == 2
-    assert "model.label_smoothing spreads over classes" in capsys.readouterr().err
+    assert "model.label_smoothing applies to classes" in capsys.readouterr().err
 
 
 class Stars(Classification):

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from training_support import TINY, write_csv
 from transevolve.cli import main
@@ -38,7 +40,7 @@ def built(tmp_path_factory) -> Path:
 
 
 def use(python: Path, folder: Path) -> None:
-    """A user's way: a file of their own, a model, an answer; recipes come along; nothing from the checkout is used."""
+    """Trains on a file and predicts; recipes are included; nothing from the checkout is used."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     write_csv(folder / "my.csv", rows=40)
     program = python.parent / "transevolve"
@@ -101,6 +103,22 @@ def private_names(file: Path) -> set[str]:
             inherited = isinstance(node.value, ast.Call) or ast.unparse(node.value) in ("self", "cls")
             found |= set() if inherited else {node.attr}
     return {name for name in found - own if not name.endswith("__")}
+
+
+def test_every_imported_package_is_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {Requirement(line).name.replace("-", "_") for lines in lists for line in lines}
+    imported = set()
+    for file in (ROOT / "src" / "transevolve").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(str(node.module).split(".")[0])
+    names = {"sklearn": "scikit_learn", "ruamel": "ruamel.yaml"}
+    found = {names.get(name, name) for name in imported - sys.stdlib_module_names - {"transevolve"}}
+    assert found <= declared, found - declared
 
 
 def test_private_names_of_libraries_are_read_in_one_file():

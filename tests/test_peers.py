@@ -73,7 +73,7 @@ def test_padding_changes_neither_values_nor_gradients(case, causal):
 
 
 @pytest.mark.parametrize("case", list(CASES))
-def test_rows_of_a_batch_do_not_meet(case):
+def test_rows_of_a_batch_are_independent(case):
     mixer = small(case)
     x, padding = torch.randn(3, 13, 16, dtype=torch.float64), padding_of(13, 5, 8, n=13)
     together = mixer(x, padding)

@@ -25,7 +25,7 @@ from transevolve.data.tokenizers import build_tokenizer
 from transevolve.data.windows import cut_windows, unigram_entropy
 from transevolve.evolution.backends import BACKENDS
 from transevolve.kinds.masking import MaskingCollator, masked_row
-from transevolve.kinds.start import give_weights, settle_start
+from transevolve.kinds.start import copy_weights, settle_start
 from transevolve.models.build import build_transevolve
 from transevolve.runs.storage import checkpoints
 
@@ -96,7 +96,7 @@ def test_the_unigram_entropy_is_that_of_ordinary_tokens():
     assert unigram_entropy(np.bincount([0, 0, 5, 6, 7, 8], minlength=9), [0]) == pytest.approx(np.log(4))
 
 
-def test_masking_is_in_proportion_and_spares_special_tokens():
+def test_masking_is_proportional_and_skips_special_tokens():
     special = np.zeros(1000, dtype=bool)
     special[:5] = True
     ids = np.concatenate([[2], np.random.RandomState(0).randint(5, 1000, 100_000), [3]])
@@ -312,7 +312,7 @@ def test_a_saved_folder_is_a_start_too(masked, tmp_path):
     assert (recipe.model.hidden_size, recipe.model.block_depth, recipe.model.variant) == (16, 2, "fullFF-1")
     assert tokenizer.tokenize("[MASK]") != ["[MASK]"], "only a masked model reads special tokens in texts"
     model = TransEvolveForTokenClassification(TransEvolveConfig.from_pretrained(start))
-    give_weights(start, model)
+    copy_weights(start, model)
     expected = TransEvolveForMaskedLM.from_pretrained(masked).model.state_dict()
     torch.testing.assert_close(model.model.state_dict(), expected, rtol=0, atol=0)
 

@@ -43,7 +43,7 @@ def test_make_targets_exist():
         assert f"\n{target}:" in makefile
 
 
-def test_links_lead_somewhere():
+def test_links_have_a_target():
     for link in re.findall(r"\]\((?!http)([^)#]+)\)", TEXT):
         assert (ROOT / link).exists(), link
 

@@ -27,7 +27,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return build_tokenizer("bpe", ["one two three"], 64, vocab_size=300)[0]
 
 
-def test_the_recipes_promised_are_there():
+def test_all_documented_recipes_exist():
     assert {f"paper/{name}" for name in PAPER} | {f"cpu/{name}" for name in CPU} | {"demo"} <= set(bundled())
 
 

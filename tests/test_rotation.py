@@ -113,7 +113,7 @@ def test_folded_weights_follow_writes_to_data(factor):
 
 
 def test_initial_gain():
-    """A unit initialisation passes signals on as a dense feed-forward does; the authors' starts inert."""
+    """A unit initialization passes signals on as a dense feed-forward does; the authors' starts inert."""
     torch.manual_seed(0)
     x = torch.randn(512, 256)
 

@@ -162,7 +162,7 @@ NONSENSE = ["--training.epochs=.inf", "--training.lr_max=1e400", "--training.lea
 
 
 @pytest.mark.parametrize("setting", NONSENSE)
-def test_nonsense_claims_no_folder(csv, tmp_path, capsys, setting):
+def test_invalid_settings_claim_no_folder(csv, tmp_path, capsys, setting):
     run = tmp_path / "run"
     assert train(*training_of(csv, run, setting)) == 2
     assert setting.removeprefix("--").split("=")[0] in capsys.readouterr().err

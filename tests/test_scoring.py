@@ -77,13 +77,13 @@ def test_a_clear_difference_is_significant():
     assert result.as_dict()["bleu"]["p_value"] == result.bleu.p_value
 
 
-def test_no_difference_is_not():
+def test_no_difference_is_not_significant():
     result = compare(CLOSE, CLOSE, REFERENCES, samples=50)
     assert result.bleu.p_value == result.chrf.p_value == 1
     assert result.bleu.margin_a == result.bleu.margin_b
 
 
-def test_a_small_difference_is_not():
+def test_a_small_difference_is_not_significant():
     other = [*CLOSE[:3], REFERENCES[3]]
     assert compare(CLOSE * 5, [*CLOSE * 4, *other], REFERENCES * 5, samples=200).bleu.p_value > 0.05
 

@@ -125,7 +125,7 @@ def with_pairs(system: str = "transevolve", slots: int = 1 << 16):
 
 
 @pytest.mark.parametrize("system", ["transevolve", "transformer"])
-def test_known_pairs_of_tokens_add_their_weights_and_others_nothing(system):
+def test_only_known_pairs_of_tokens_add_their_weights(system):
     plain, model = classifier(system, **BAG), with_pairs(system)
     plain.load_state_dict(model.state_dict(), strict=False)
     tokens = torch.tensor([[20, 39, 7, 39, 20, 10, 49], [39, 7, 5, 8, 9, 3, 4]])
@@ -193,7 +193,7 @@ def test_equal_weights_are_a_plain_mean():
     torch.testing.assert_close(weighted_mean(x, weights, None), x.mean(1))
 
 
-def test_weighted_pooling_wants_ids():
+def test_weighted_pooling_needs_ids():
     model = classifier("transevolve", **BAG)
     with pytest.raises(ValueError, match="needs input_ids"):
         model(inputs_embeds=torch.randn(1, 4, WIDTH))

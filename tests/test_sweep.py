@@ -173,7 +173,7 @@ def test_a_sweep_that_is_stopped_lets_its_training_save(running, number):
     assert (run / "checkpoints" / f"checkpoint-{saved}" / "manifest.json").is_file()
 
 
-def test_a_sweep_that_is_killed_takes_its_training_with_it(running):
+def test_a_killed_sweep_stops_its_training(running):
     sweep, child, _ = running
     sweep.kill()
     gone, left = psutil.wait_procs([child], timeout=PATIENCE)

@@ -10,8 +10,9 @@ from kinds_support import replace_line, write_conll, write_tagged
 from training_support import TINY, result, train
 from transevolve.cli import main
 from transevolve.data import DataOptions, load_data
+from transevolve.data.batching import IGNORED
 from transevolve.data.conll import conll_sentences
-from transevolve.data.tags import NO_TAG, encode_words
+from transevolve.data.tags import encode_words
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.inference import load
 from transevolve.kinds.tokens import split_words
@@ -101,7 +102,7 @@ def test_tags_are_aligned_with_their_tokens(tmp_path):
     assert data.labels == ["O", "B-LOC", "B-PER", "I-PER"]
     assert data.train is not None
     for row in data.train:
-        tags = [data.labels[label] for label in row["labels"] if label != NO_TAG]
+        tags = [data.labels[label] for label in row["labels"] if label != IGNORED]
         assert tags == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
         assert len(row["labels"]) == len(row["input_ids"])
 

@@ -132,7 +132,7 @@ def test_evaluates_another_file(run, tmp_path, capsys):
 
 
 def test_a_file_is_evaluated_by_the_columns_of_training(run, tmp_path, capsys):
-    """`label` would be recognised first."""
+    """`label` would be recognized first."""
     other = tmp_path / "other.csv"
     other.write_text("label,comment,verdict\n7,a superb film,yes\n8,awful and weak,no\n")
     assert main(["evaluate", str(run), "--file", str(other), "--output", str(tmp_path)]) == 0
@@ -164,7 +164,7 @@ def test_a_setting_left_out_is_the_default_not_what_the_run_has(run, csv, capsys
     assert "model.hidden_size was 16, is None" in capsys.readouterr().err
 
 
-def test_the_resolved_recipe_names_the_recognised_columns(run):
+def test_the_resolved_recipe_names_the_recognized_columns(run):
     recipe = (run / "recipe.yaml").read_text()
     assert "text: comment" in recipe
     assert "label: verdict" in recipe

@@ -70,7 +70,7 @@ def test_learns_and_selects_by_bleu(run):
     assert {"bleu", "chrf", "loss"} <= found["validation"].keys()
 
 
-def test_the_rival_is_marian_of_the_same_shape(run, marian):
+def test_marian_has_the_same_shape_as_the_other_systems(run, marian):
     ours, theirs = (AutoModelForSeq2SeqLM.from_pretrained(folder).config for folder in (run, marian))
     assert isinstance(AutoModelForSeq2SeqLM.from_pretrained(marian), MarianMTModel)
     assert theirs.d_model == ours.hidden_size
@@ -79,7 +79,7 @@ def test_the_rival_is_marian_of_the_same_shape(run, marian):
     assert result(marian)["parameters"] > result(run)["parameters"]
 
 
-def test_translates_arguments_files_and_streams_alike(run, tmp_path, capsys, monkeypatch):
+def test_arguments_files_and_streams_give_the_same_translations(run, tmp_path, capsys, monkeypatch):
     sentences = ["one two", "", "three four five six", "ten"]
     assert main(["translate", str(run), *sentences]) == 0
     first = capsys.readouterr().out

@@ -95,7 +95,7 @@ def test_a_width_beyond_the_rank_gives_zeros(matrix):
     assert np.isfinite(found).all()
 
 
-def test_words_that_keep_the_same_company_have_near_vectors():
+def test_words_in_similar_contexts_have_similar_vectors():
     random = np.random.RandomState(0)
     texts = [np.array([random.choice([2, 3]), *random.permutation([10, 11, 12])]) for _ in range(200)]
     texts += [np.array([random.choice([4, 5]), *random.permutation([20, 21, 22])]) for _ in range(200)]

@@ -72,7 +72,7 @@ def nothing_ran(commands: list[list[str]]) -> None:
         assert not Path(MARKER).exists(), words
 
 
-def test_the_trap_works(sandbox):
+def test_a_planted_pickle_would_run_its_code(sandbox):
     Path("x").write_bytes(pickle.dumps(Evil()))
     pickle.loads(Path("x").read_bytes()).close()
     assert Path(MARKER).exists()

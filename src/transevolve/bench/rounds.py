@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import torch
 
+from ..core.devices import synchronize
 from .results import Row
 
 T = TypeVar("T")
@@ -63,14 +64,9 @@ def failure(error: Exception) -> str:
 
 def _time(lane: Lane, device: str) -> None:
     gc.collect()
-    _synchronize(device)
+    synchronize(device)
     start, cpu = time.perf_counter(), time.process_time()
     lane.step()
-    _synchronize(device)
+    synchronize(device)
     lane.row.seconds.append(time.perf_counter() - start)
     lane.row.cpu_seconds.append(time.process_time() - cpu)
-
-
-def _synchronize(device: str) -> None:
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize(device)

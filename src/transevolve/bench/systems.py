@@ -57,7 +57,7 @@ def parse_spec(text: str, size: str) -> Spec:
 
 
 def build_model(spec: Spec, *, length: int, vocab: int, features: int | None) -> PreTrainedModel:
-    """A newly initialised classifier for sequences of this length."""
+    """A newly initialized classifier for sequences of this length."""
     shared = {"vocab_size": vocab, "num_labels": NUM_LABELS, "max_position_embeddings": length}
     name = "features" if spec.is_peer else "num_features"
     settings = {name: features} if features is not None and spec.has_features else {}

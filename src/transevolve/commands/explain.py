@@ -48,7 +48,7 @@ def run(options: Options) -> int:
     if options.error:
         return _error(options)
     if options.file or options.column:
-        raise UserError("--file and --column go with --error; a page explains one text, named after the run")
+        raise UserError("--file and --column need --error; without it, give one text after the run")
     text = " ".join(options.text)
     if not text.strip():
         raise UserError('give a text to explain: transevolve explain RUN "the text"')

@@ -43,7 +43,7 @@ def run(options: Options) -> int:
     show(f"{path.stem}: {sweep.recipe}", *table(outcomes))
     frequent = most_frequent(outcomes)
     if frequent is not None:
-        print(f"always answering the most frequent class would be right {frequent:.4f} of the time")
+        print(f"accuracy of always predicting the most frequent class: {frequent:.4f}")
     tables = recorded or folder
     plot(sweep, outcomes, tables / "sweep.png")
     print(f"wrote {tables}/sweep.md, sweep.json, sweep.png")

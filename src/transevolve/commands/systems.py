@@ -17,7 +17,7 @@ from ..models.settings import VARIANTS
 
 CITATION = "Dutta et al., Redesigning the Transformer Architecture, NeurIPS 2021"
 SOURCES = ("evolution/backends", "peers")
-Rows = list[list[str]]
+Cells = list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def run(options: Options) -> int:
     return 0
 
 
-def _variants() -> Rows:
+def _variants() -> Cells:
     rows = []
     for name, shape in VARIANTS.items():
         blocks = "1 block" if shape["num_blocks"] == 1 else f"{shape['num_blocks']} blocks"
@@ -41,7 +41,7 @@ def _variants() -> Rows:
     return rows
 
 
-def _systems() -> list[Rows]:
+def _systems() -> list[Cells]:
     """The backends, and the other systems."""
     from ..evolution.backends import BACKENDS
     from ..peers import SYSTEMS
@@ -50,7 +50,7 @@ def _systems() -> list[Rows]:
     return [backends, [[s.name, s.backend, s.complexity, str(s.capabilities), s.citation] for s in SYSTEMS.values()]]
 
 
-def _cached() -> list[Rows]:
+def _cached() -> list[Cells]:
     package, digest = Path(__file__).parents[1], hashlib.sha256()
     for file in sorted(file for folder in SOURCES for file in (package / folder).glob("*.py")):
         digest.update(file.name.encode() + file.read_bytes())

@@ -35,6 +35,12 @@ def require_device(name: str | torch.device | None) -> torch.device:
     return device
 
 
+def synchronize(device: str | torch.device) -> None:
+    """Waits for the queued work of a GPU; does nothing on other devices."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 @contextmanager
 def use_device(name: str | None) -> Iterator[torch.device]:
     """Sets the default device in the block, also for the Trainer and for child processes."""

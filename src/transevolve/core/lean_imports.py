@@ -1,10 +1,10 @@
-"""Imports transformers and torch without what a process that only predicts never uses.
+"""Imports transformers and torch without the parts that a process that only predicts does not use.
 
 When it is imported, transformers also imports distributed training, accelerate, SciPy, scikit-learn, Pillow and torch's
 compiler, and searches every model it has for public names; together they take longer than torch itself. Here its own
 availability checks report those packages as missing, its public names are those of the Auto classes, and a stand-in
-for `torch._dynamo` serves the decorators that keep functions from being compiled. If anything else is used of
-`torch._dynamo`, the real module is loaded.
+for `torch._dynamo` provides the decorators that keep functions from being compiled. Any other use of `torch._dynamo`
+loads the real module.
 """
 
 import importlib.metadata
@@ -22,7 +22,7 @@ MISSING = ("accelerate", "scipy", "sklearn", "torch_distributed", "vision")
 CHECKS = "transformers.utils.import_utils"
 COMPILER = "torch._dynamo"
 HIGHER_ORDER = f"{COMPILER}._trace_wrapped_higher_order_op"
-"""The part of the compiler that transformers imports; it needs no other."""
+"""The only part of the compiler that transformers imports."""
 
 
 def lean_imports() -> None:
@@ -30,12 +30,12 @@ def lean_imports() -> None:
     if "torch" in sys.modules or "transformers" in sys.modules:
         return
     sys.meta_path.insert(0, _CompilerFinder())
-    every = importlib.metadata.packages_distributions
+    original = importlib.metadata.packages_distributions
     # transformers asks for the import names of all installed packages; without them it tries the names of packages.
     importlib.metadata.packages_distributions = dict
 
     def reduce_checks() -> None:
-        importlib.metadata.packages_distributions = every
+        importlib.metadata.packages_distributions = original
         _reduce(sys.modules[CHECKS])
 
     after_import(CHECKS, reduce_checks)
@@ -44,13 +44,13 @@ def lean_imports() -> None:
 def _reduce(checks: Any) -> None:
     for name in MISSING:
         setattr(checks, f"is_{name}_available", lambda *_, **__: False)
-    every = checks.define_import_structure
+    original = checks.define_import_structure
 
     def names(path: str | Path, prefix: str | None = None) -> Any:
         folder = Path(path) if Path(path).is_dir() else Path(path).parent
         if folder.name != "models":
-            return every(path, prefix)
-        return every(folder / "auto", f"{prefix}.auto" if prefix else "auto")
+            return original(path, prefix)
+        return original(folder / "auto", f"{prefix}.auto" if prefix else "auto")
 
     checks.define_import_structure = names
 
@@ -66,9 +66,9 @@ class _CompilerFinder(MetaPathFinder, Loader):
                 spec.submodule_search_locations = real.submodule_search_locations
                 return spec
         if fullname.startswith(f"{COMPILER}.") and fullname != HIGHER_ORDER:
-            standing_in = sys.modules[COMPILER]
-            if isinstance(standing_in, _Compiler):
-                standing_in.load()
+            stand_in = sys.modules[COMPILER]
+            if isinstance(stand_in, _Compiler):
+                stand_in.load()
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -79,7 +79,7 @@ class _CompilerFinder(MetaPathFinder, Loader):
 
 
 class _Compiler(ModuleType):
-    """Stands in for `torch._dynamo` until something else of it is used."""
+    """A stand-in for `torch._dynamo`, until another attribute is used."""
 
     @staticmethod
     def disable(fn: Callable[..., Any] | None = None, *_: Any, **__: Any) -> Any:

@@ -23,13 +23,20 @@ def describe_machine(device: str = "cpu", threads: int | None = None) -> dict[st
     """Returns what a measurement depends on in addition to its settings."""
     return {
         "machine": device_name(device),
+        **conditions(threads),
+        "load before": f"{load_average():.2f}",
+        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+        "commit": commit() or "not a checkout",
+    }
+
+
+def conditions(threads: int | None = None) -> dict[str, str]:
+    """Returns what the speed of a device depends on in addition to its model."""
+    return {
         "cpu flags": cpu_flags(),
         "threads": str(threads or torch.get_num_threads()),
         "OpenMP": openmp(),
         "allocator": allocator(),
-        "load before": f"{load_average():.2f}",
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-        "commit": commit() or "not a checkout",
     }
 
 

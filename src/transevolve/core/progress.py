@@ -2,8 +2,10 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from .messages import say
 
@@ -69,6 +71,23 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Advancing(Protocol):
+    """Calls `advance` with the number of items done."""
+
+    advance: Callable[[int], Any]
+
+
+@contextmanager
+def progress_of(work: Advancing, title: str, total: int | None, unit: str) -> Iterator[Bar]:
+    """Shows a progress bar of the items that `work` does in the block."""
+    with Bar(title, total, unit) as bar:
+        before, work.advance = work.advance, bar.update
+        try:
+            yield bar
+        finally:
+            work.advance = before
 
 
 def clock(seconds: float) -> str:

@@ -1,18 +1,18 @@
-"""All that a model starts with from its own texts: vectors, weights of its outputs, pooling weights, tokens seen."""
+"""Initial values of a model from its training texts: token vectors, output weights, pooling weights, seen tokens."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
+from .encoding import Encoded
 from .naive_bayes import class_weights, counts_by_class, taught_counts, token_counts, vector_teacher
 from .token_values import token_values
 from .vectors import Counter, cooccurrence_vectors, log_idf
 
 LEAST_COUNT = 5
 PAIRS_PER_SLOT = 4
-"""Hashes collide: so many pairs fill 98 % of the slots."""
+"""Because hashes collide, this many pairs fill 98 % of the slots."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ def bag_start(
 
     `targets` is (rows, classes), 1 where a text is of a class; or (rows,), a number for each text; or None.
     Of the `width` dimensions the last `classes` belong to them, if they leave at least as many to co-occurrence.
-    Special tokens count as seen wherever labelled texts hold them.
+    Special tokens are seen if labelled texts contain them.
     """
-    labelled = (ids[a:b] for a, b in pairwise(offsets))
+    labelled = Encoded(ids, offsets).rows()
     counts = Counter(vocab_size, special, progress=progress).add(labelled).add(unlabelled).counts
     by_row = token_counts(ids, offsets, vocab_size)
     outputs = 0 if targets is None else 1 if targets.ndim == 1 else targets.shape[1]

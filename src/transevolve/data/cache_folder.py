@@ -20,10 +20,24 @@ def cache_folder(named: str | None) -> Path:
 
 
 @contextmanager
+def write_errors(folder: Path) -> Iterator[None]:
+    """Raises UserError if the cache cannot be written; a full disk is reported elsewhere."""
+    try:
+        yield
+    except OSError as error:
+        if disk_is_full(error):
+            raise
+        raise UserError(
+            f"{folder}: cannot write the cache ({error.strerror or error}); name a folder with data.cache, or in the"
+            " environment with TRANSEVOLVE_CACHE"
+        ) from None
+
+
+@contextmanager
 def locked(path: Path) -> Iterator[bool]:
     """Lock a file or folder of the cache for one process. Yields whether another process had the lock first."""
     lock, waited = FileLock(path.with_name(f"{path.name}.lock")), False
-    try:
+    with write_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)
@@ -31,13 +45,6 @@ def locked(path: Path) -> Iterator[bool]:
             say(f"waiting for another process that is preparing the same data in {path}")
             waited = True
             lock.acquire()
-    except OSError as error:
-        if disk_is_full(error):
-            raise
-        raise UserError(
-            f"{path.parent}: cannot write the cache ({error.strerror or error}); name a folder with data.cache, or in"
-            " the environment with TRANSEVOLVE_CACHE"
-        ) from None
     try:
         yield waited
     finally:

@@ -1,4 +1,4 @@
-"""Chooses the text and label columns of a table: as named by the user, or recognised by name or content."""
+"""Chooses the text and label columns of a table: as named by the user, or recognized by name or content."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ Columns = str | list[str]
 def choose_columns(table: Table, text: Columns | None = None, label: Columns | None = None) -> tuple[Columns, Columns]:
     """The text columns (one, or two for pairs) and the label columns (one or several).
 
-    A column that the user names must exist. Other columns are recognised by a common name, or by being the only one
+    A column that the user names must exist. Other columns are recognized by a common name, or by being the only one
     left. In a table of two columns without common names, the column with fewer distinct values is the label.
     """
-    texts = names_of(recognised_pair(table.columns, label) if text is None else text)
+    texts = names_of(recognized_pair(table.columns, label) if text is None else text)
     labels = names_of(label)
     for role, names in (("text", texts), ("label", labels)):
         for name in names:
@@ -41,8 +41,8 @@ def choose_columns(table: Table, text: Columns | None = None, label: Columns | N
     twice = [name for name, count in Counter([*texts, *labels]).items() if count > 1]
     if twice:
         raise UserError(f"data.text and data.label name the column {twice[0]!r} twice: name different columns")
-    texts = texts or names_of(recognised(table.columns, TEXT_NAMES, {*labels}))
-    labels = labels or names_of(recognised(table.columns, LABEL_NAMES, {*texts}))
+    texts = texts or names_of(recognized(table.columns, TEXT_NAMES, {*labels}))
+    labels = labels or names_of(recognized(table.columns, LABEL_NAMES, {*texts}))
     if not texts and not labels and len(table.columns) == 2:
         return _by_content(table)
     for role, names in (("text", texts), ("label", labels)):
@@ -55,7 +55,7 @@ def choose_columns(table: Table, text: Columns | None = None, label: Columns | N
     return texts if len(texts) > 1 else texts[0], labels if len(labels) > 1 else labels[0]
 
 
-def recognised_pair(columns: Sequence[str], label: Columns | None) -> list[str] | None:
+def recognized_pair(columns: Sequence[str], label: Columns | None) -> list[str] | None:
     """Two text columns with the names that common data sets of pairs use."""
     by_name = {column.casefold(): column for column in columns if column not in names_of(label)}
     return next(([by_name[name] for name in pair] for pair in PAIR_NAMES if all(n in by_name for n in pair)), None)
@@ -66,7 +66,7 @@ def choose_text_column(table: Table, text: str | None = None) -> str:
     require_column(table, text, "text")
     if len(table.columns) == 1:
         return table.columns[0]
-    text = text or recognised(table.columns, TEXT_NAMES, set())
+    text = text or recognized(table.columns, TEXT_NAMES, set())
     if text is None:
         raise UserError(f"{table.file}: which column contains the texts? Name it: {quoted(table.columns)}")
     return text
@@ -80,7 +80,7 @@ def require_column(table: Table, name: str | None, role: str) -> None:
         )
 
 
-def recognised(columns: Sequence[str], names: Sequence[str], taken: set[str | None]) -> str | None:
+def recognized(columns: Sequence[str], names: Sequence[str], taken: set[str | None]) -> str | None:
     """The only column with one of these names; `names[0]` takes precedence over the others."""
     found = [column for column in columns if column.casefold() in names and column not in taken]
     first = [column for column in found if column.casefold() == names[0]]

@@ -12,6 +12,7 @@ from .files import SPLIT_NAMES
 from .lines import numbered_lines, open_bytes, stripped
 from .options import DataOptions, Split
 from .rows import Rows
+from .shards import existing
 from .tables import Table, open_table, require_unicode, table_format
 
 TOKENS = "tokens"
@@ -47,9 +48,7 @@ class TaggedSource:
 def tagged_source(options: DataOptions) -> TaggedSource:
     found: dict[Split, str] = {}
     if options.path is not None:
-        path = Path(options.path)
-        if not path.exists():
-            raise UserError(f"{path}: there is no such file or folder; check data.path")
+        path = existing(options.path, "path")
         found = _in_folder(path) if path.is_dir() else {"train": str(path)}
     if isinstance(options.validation, str):
         found["validation"] = options.validation

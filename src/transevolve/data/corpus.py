@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ from .parts import MOST_ROWS, SHARE
 from .prepared import prepared
 from .shards import names_of_files
 from .splitting import (
+    cut_and_sampled,
     cut_description,
-    cut_rows,
     cut_share,
     is_cut,
     needed_splits,
@@ -50,7 +51,7 @@ class CorpusTask:
         tokenizers: The supported tokenizers.
         causal: Whether the model is causal. If so, each text starts with the start token and ends with the end token,
             and only then is split into windows. Otherwise each window gets the special tokens of a whole text, and
-            the tokenizer recognises a mask token in texts.
+            the tokenizer recognizes a mask token in texts.
         max_length: The default number of tokens per window.
     """
 
@@ -137,31 +138,13 @@ class CorpusTask:
         learn: bool,
     ) -> dict[Split, Corpus]:
         """The requested splits, and train if they are derived from it."""
-        needed, cut = needed_splits(options, {*files}, splits, learn), is_cut(options, {*files})
+        needed = needed_splits(options, {*files}, splits, learn)
         if "train" in needed and "train" not in files:
             raise UserError(f"the task {options.task!r} needs data.path, a file of texts or a folder of them")
         column = options.text if isinstance(options.text, str) else None
         parts: dict[Split, Corpus] = {split: Corpus(files[split], column) for split in SPLITS if split in needed}
-        limits = {split: options.rows_wanted(split) for split in SPLITS}
-        if cut and "train" in parts:
-            whole = parts["train"]
-            if len(whole) < 2:
-                raise UserError(
-                    f"{whole.origin}: one text cannot be cut into train and validation; add texts, one per line or row,"
-                    " or give a file with data.validation"
-                )
-            share = cut_share(options, len(whole), SHARE, MOST_ROWS)
-            rest, taken = stratified_cut(np.zeros(len(whole)), share, options.seed)
-            if limits["validation"] is None:
-                limits["validation"] = cut_rows(limits["train"], len(rest), len(taken))
-            parts["train"] = whole.select(rest, whole.origin)
-            parts["validation"] = whole.select(taken, described(options))
-        for split, part in parts.items():
-            rows = limits[split]
-            if rows is not None and rows < len(part):
-                origin = f"{part.origin}, a sample of {len(part):,} texts (seed {options.seed})"
-                parts[split] = part.select(stratified_sample(np.zeros(len(part)), rows, options.seed), origin)
-        return parts
+        cut = partial(_cut_validation, options) if is_cut(options, {*files}) else None
+        return cut_and_sampled(parts, options, cut, partial(_sampled, options.seed))
 
     def _encode(
         self, part: Corpus, tokenizer: PreTrainedTokenizerFast, max_length: int
@@ -183,11 +166,11 @@ class CorpusTask:
         return table.split(), facts
 
     def _windows(self, tokenizer: PreTrainedTokenizerFast, chunk: list[tuple[str, str]], max_length: int) -> Encoded:
-        recognised, tokenizer.split_special_tokens = tokenizer.split_special_tokens, True
+        recognized, tokenizer.split_special_tokens = tokenizer.split_special_tokens, True
         try:
             encoded = encode(tokenizer, [text for _, text in chunk], None, lambda index: chunk[index][0])
         finally:
-            tokenizer.split_special_tokens = recognised
+            tokenizer.split_special_tokens = recognized
         if not self.causal:
             return cut_windows(encoded, max_length, special_frame(tokenizer))[0]
         if tokenizer.eos_token_id is not None:
@@ -197,7 +180,7 @@ class CorpusTask:
 
 
 def add_mask(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Add a mask token to a tokenizer, and recognise it in texts."""
+    """Add a mask token to a tokenizer, and recognize it in texts."""
     if tokenizer.mask_token_id is None:
         pieces = tokenizer.eos_token is not None
         mask: Any = AddedToken(MASK, lstrip=pieces, rstrip=pieces, special=True)
@@ -215,6 +198,22 @@ def add_start_token(tokenizer: PreTrainedTokenizerFast) -> None:
         special = [(BOS, tokenizer.bos_token_id)]
         backend.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=special)
         backend.decoder = decoders.ByteLevel()
+
+
+def _cut_validation(options: DataOptions, whole: Corpus) -> tuple[Corpus, Corpus]:
+    if len(whole) < 2:
+        raise UserError(
+            f"{whole.origin}: one text cannot be cut into train and validation; add texts, one per line or row,"
+            " or give a file with data.validation"
+        )
+    share = cut_share(options, len(whole), SHARE, MOST_ROWS)
+    rest, taken = stratified_cut(np.zeros(len(whole)), share, options.seed)
+    return whole.select(rest, whole.origin), whole.select(taken, described(options))
+
+
+def _sampled(seed: int, part: Corpus, wanted: int, split: Split) -> Corpus:
+    origin = f"{part.origin}, a sample of {len(part):,} texts (seed {seed})"
+    return part.select(stratified_sample(np.zeros(len(part)), wanted, seed), origin)
 
 
 def described(options: DataOptions) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.errors import UserError, quoted
 from .files import SPLIT_NAMES
 from .options import DataOptions, Split
-from .shards import file_names
+from .shards import existing, file_names
 from .stored import progress
 from .stream import iter_texts
 from .tables import table_format
@@ -22,7 +22,7 @@ def corpus_files(options: DataOptions) -> dict[Split, list[Path]]:
     """The files of each split. In a folder, all files not named validation or test are for training."""
     found: dict[Split, list[Path]] = {}
     if options.path is not None:
-        path = _existing(options.path, "path")
+        path = existing(options.path, "path")
         if path.is_dir():
             spelled: dict[str, Split] = {name: split for split, names in SPLIT_NAMES.items() for name in names}
             for file in _text_files(path):
@@ -32,16 +32,9 @@ def corpus_files(options: DataOptions) -> dict[Split, list[Path]]:
     others: dict[Split, Any] = {"validation": options.validation, "test": options.test}
     for split, named in others.items():
         if isinstance(named, str):
-            path = _existing(named, split)
+            path = existing(named, split)
             found[split] = _text_files(path) if path.is_dir() else [path]
     return found
-
-
-def _existing(name: str, key: str) -> Path:
-    path = Path(name)
-    if not path.exists():
-        raise UserError(f"{path}: there is no such file or folder; check data.{key}")
-    return path
 
 
 def _text_files(folder: Path) -> list[Path]:

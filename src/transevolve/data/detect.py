@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..core.errors import UserError
-from .columns import LABEL_NAMES, recognised
+from .columns import LABEL_NAMES, recognized
 from .conll import TAG_NAMES, TOKENS, WORD_NAMES
 from .files import split_files
 from .options import DataOptions
@@ -28,5 +28,5 @@ def detected_task(options: DataOptions) -> str:
     lists = [name for name, value in zip(table.columns, values, strict=True) if isinstance(value, list)]
     if any(name in lists for name in WORD_NAMES) and any(name in lists for name in TAG_NAMES):
         return TOKENS
-    label = options.label or recognised(table.columns, LABEL_NAMES, set())
+    label = options.label or recognized(table.columns, LABEL_NAMES, set())
     return MULTILABEL if label in lists else task

@@ -19,9 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..core.errors import UserError
 from ..core.files import atomic_file
-from .cache_folder import cache_folder
+from .cache_folder import cache_folder, write_errors
 from .options import DataOptions, Split
 from .sources import Source
 from .tables import Record, Table, open_table
@@ -78,11 +77,8 @@ def cached_sentences(folder: Path) -> Path:
     if not path.exists():
         columns = zip(*generate(), strict=True)
         table = pa.table(dict(zip(("text", "label", "split"), map(pa.array, columns), strict=True)))
-        try:
-            with atomic_file(path) as file:
-                pq.write_table(table, file)
-        except OSError as error:
-            raise UserError(f"{folder}: cannot write ({error.strerror}); name a folder with data.cache") from None
+        with write_errors(folder), atomic_file(path) as file:
+            pq.write_table(table, file)
     return path
 
 

@@ -151,23 +151,26 @@ def encode(
     unit = tokenizer.init_kwargs.get("unit")
     if paired:
         pairs = [split_pair(text, where(position)) for position, text in enumerate(texts)]
-        return _encode_pieces(tokenizer, pairs, max_length, where)
+        return encode_pieces(tokenizer, pairs, max_length, where)
     if unit is not None:
         return _encode_symbols(tokenizer, unit, texts, max_length)
-    return _encode_pieces(tokenizer, texts, max_length, where)
+    return encode_pieces(tokenizer, texts, max_length, where)
 
 
 def no_room(max_length: int) -> UserError:
     return UserError(f"data.max_length {max_length} leaves no room for text besides the special tokens; increase it")
 
 
-def _encode_pieces(
+def encode_pieces(
     tokenizer: PreTrainedTokenizerFast,
     texts: Sequence[str] | Sequence[tuple[str, str]],
     max_length: int | None,
     where: Callable[[int], str],
+    visit: Callable[[Any, Any], object] | None = None,
 ) -> Encoded:
+    """`visit` is called with each text and its encoding, with offsets."""
     backend = tokenizer.backend_tokenizer
+    encode_batch = backend.encode_batch_fast if visit is None else backend.encode_batch
     backend.encode_special_tokens = tokenizer.split_special_tokens
     if max_length is not None:
         backend.enable_truncation(max_length)
@@ -178,13 +181,15 @@ def _encode_pieces(
         for start in range(0, len(texts), BATCH):
             batch = list(texts[start : start + BATCH])
             try:
-                encodings = backend.encode_batch_fast(batch)
+                encodings = encode_batch(batch)
             except Exception as error:
                 raise _not_encodable(tokenizer, batch, error, lambda index, start=start: where(start + index)) from None
             for index, encoding in enumerate(encodings, start=start):
                 lengths[index] = len(encoding)
                 truncated += bool(encoding.overflowing)
                 cut += sum(len(rest) - special for rest in encoding.overflowing)
+                if visit is not None:
+                    visit(texts[index], encoding)
             parts.append(np.concatenate([np.asarray(encoding.ids, dtype=kind) for encoding in encodings]))
     finally:
         backend.no_truncation()

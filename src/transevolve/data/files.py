@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..core.errors import UserError, quoted
 from .options import DataOptions, Split
-from .shards import is_shard, names_of_files, open_tables, shards, split_name
+from .shards import existing, is_shard, names_of_files, open_tables, shards, split_name
 from .sources import Source
 from .tables import FORMATS, table_format
 
@@ -29,9 +29,7 @@ def split_files(options: DataOptions) -> dict[Split, list[Path]]:
     """The files of each split: those in the folder, or one file as train, plus those named in the options."""
     found: dict[Split, list[Path]] = {}
     if options.path is not None:
-        path = Path(options.path)
-        if not path.exists():
-            raise UserError(f"{path}: there is no such file or folder; check data.path")
+        path = existing(options.path, "path")
         found = _in_folder(path) if path.is_dir() else {"train": [path]}
     if isinstance(options.validation, str):
         found["validation"] = shards(Path(options.validation))

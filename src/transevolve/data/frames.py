@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from ..core.errors import UserError
 from ..core.files import write_atomically
-from .cache_folder import cache_folder
-from .columns import TEXT_NAMES, recognised
+from .cache_folder import cache_folder, write_errors
+from .columns import TEXT_NAMES, recognized
 from .options import SPLITS
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def text_list(texts: Any, column: str | list[str] | None = None) -> list[Any]:
         names = [str(name) for name in getattr(texts, "column_names", None) or texts.columns]
         if isinstance(column, list) and set(column) <= set(names):
             return list(zip(*(text_list(texts[name]) for name in column), strict=True))
-        column = column if column in names else names[0] if len(names) == 1 else recognised(names, TEXT_NAMES, set())
+        column = column if column in names else names[0] if len(names) == 1 else recognized(names, TEXT_NAMES, set())
         if column is None:
             raise UserError(
                 f"the DataFrame has no column of texts, only {', '.join(map(str, names))}: pass one of them"
@@ -98,9 +98,6 @@ def _digest(*contents: bytes) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    if path.exists():
-        return
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise UserError(f"{path.parent}: cannot write ({error.strerror}); name a folder with data.cache") from None
+    if not path.exists():
+        with write_errors(path.parent):
+            write_atomically(path, content)

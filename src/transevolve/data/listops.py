@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from ..core.files import atomic_file
-from .cache_folder import cache_folder, locked
+from .cache_folder import cache_folder, locked, write_errors
 from .data import DataReport, SplitFacts, TextData
 from .encoding import Encoded
 from .expressions import CLOSE, Expressions, generate
@@ -101,13 +101,8 @@ def _loaded(file: Path) -> Expressions:
 
 def _store(file: Path, expressions: Expressions) -> None:
     """Write atomically, so that other processes never read an incomplete file."""
-    try:
-        with atomic_file(file) as raw:
-            np.savez(raw, **vars(expressions))
-    except OSError as error:
-        raise UserError(
-            f"{file.parent}: cannot write the cache ({error.strerror}); name a folder with data.cache"
-        ) from None
+    with write_errors(file.parent), atomic_file(file) as raw:
+        np.savez(raw, **vars(expressions))
 
 
 def _facts(part: Expressions, encoded: Encoded, seed: int) -> SplitFacts:

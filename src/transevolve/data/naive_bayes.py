@@ -4,12 +4,12 @@ Unlabelled texts are labelled by a teacher, a logistic regression on pooled vect
 labelled text contains.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from ..core.windows import windows
 from .vectors import Sparse
 
 SMOOTHING = 1.0
@@ -68,14 +68,8 @@ def vector_teacher(
 def taught_counts(texts: Iterable[np.ndarray], teacher: Teacher, vocab_size: int, classes: int) -> np.ndarray:
     """`counts_by_class` of unlabelled texts, each under the class that the teacher finds most probable."""
     by_class = np.zeros((vocab_size, classes))
-    for chunk in _chunks(texts):
+    for chunk in windows(texts, CHUNK_ROWS):
         offsets = np.cumsum([0, *(len(text) for text in chunk)])
         counts = token_counts(np.concatenate(chunk), offsets, vocab_size)
         by_class += counts_by_class(counts, np.eye(classes)[teacher(counts).argmax(1)])
     return by_class
-
-
-def _chunks(texts: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    stream = iter(texts)
-    while chunk := list(islice(stream, CHUNK_ROWS)):
-        yield chunk

@@ -39,11 +39,11 @@ class DataOptions:
     hub: str | None = setting(None, "A dataset on the Hugging Face hub, instead of a path; it is downloaded.")
     hub_config: str | None = setting(None, "Configuration of the hub dataset, such as de-en, if it has several.")
     text: list[str] | str | None = setting(
-        None, "Column of the texts; recognised by its name by default. Two columns are pairs of texts."
+        None, "Column of the texts; recognized by its name by default. Two columns are pairs of texts."
     )
     label: list[str] | str | None = setting(
         None,
-        "Column of the classes or numbers; recognised by its name by default. Several columns of 0 and 1 are one label"
+        "Column of the classes or numbers; recognized by its name by default. Several columns of 0 and 1 are one label"
         " each (multilabel).",
     )
     label_separator: str | None = setting(

@@ -34,6 +34,9 @@ class Part:
     strata: np.ndarray
     origin: str
 
+    def __len__(self) -> int:
+        return len(self.values)
+
     def select(self, indices: np.ndarray, origin: str) -> "Part":
         return Part(self.rows.select(indices), self.values[indices], self.strata[indices], origin)
 
@@ -42,7 +45,7 @@ def described(options: DataOptions) -> str:
     return cut_description(options, SHARE, MOST_ROWS, "stratified, ")
 
 
-def cut_validation(train: Part, names: Sequence[str], options: DataOptions) -> tuple[Part, Part]:
+def cut_validation(names: Sequence[str], options: DataOptions, train: Part) -> tuple[Part, Part]:
     """Split train into train and validation."""
     single = single_row_classes(train.strata)
     if single:
@@ -60,14 +63,12 @@ def cut_validation(train: Part, names: Sequence[str], options: DataOptions) -> t
     return train.select(rest, train.origin), train.select(cut, described(options))
 
 
-def sampled(part: Part, wanted: int | None, seed: int, split: Split) -> Part:
-    """A stratified sample of the given size, or all rows if there are not more."""
-    total, present = len(part.strata), len(np.unique(part.strata))
-    if wanted is None or wanted >= total:
-        return part
+def sampled(seed: int, part: Part, wanted: int, split: Split) -> Part:
+    """A stratified sample."""
+    present = len(np.unique(part.strata))
     if split == "train" and wanted < present:
         raise UserError(f"data.train_rows {wanted} is less than one row for each of the {present} classes; increase it")
-    origin = f"{part.origin}, a stratified sample of {total:,} rows (seed {seed})"
+    origin = f"{part.origin}, a stratified sample of {len(part):,} rows (seed {seed})"
     return part.select(stratified_sample(part.strata, wanted, seed), origin)
 
 

@@ -11,6 +11,14 @@ from .tables import FIRST_OF_NEXT, Record, Table, open_table, table_format
 NUMBERED = re.compile(r"-\d+-of-\d+")
 
 
+def existing(name: str | Path, key: str) -> Path:
+    """The path of a file or folder that `data.KEY` names."""
+    path = Path(name)
+    if not path.exists():
+        raise UserError(f"{path}: there is no such file or folder; check data.{key}")
+    return path
+
+
 def split_name(file: Path) -> str:
     """The split in a file name: the part before the first dot, without the shard number."""
     return NUMBERED.sub("", file.name.split(".")[0].lower())

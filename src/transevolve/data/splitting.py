@@ -1,10 +1,11 @@
 """Which splits are read, and seeded, stratified cuts and samples of them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sized
+from typing import TypeVar
 
 import numpy as np
 
-from .options import DataOptions, Split
+from .options import SPLITS, DataOptions, Split
 
 
 def is_cut(options: DataOptions, names: Collection[Split]) -> bool:
@@ -41,6 +42,29 @@ def selection(options: DataOptions, names: Mapping[Split, str], describe: Callab
     if is_cut(options, {*names}):
         return f"validation, {describe(options)}"
     return "no split: data.validation is 0" if options.validation == 0 else f"validation, {names['validation']}"
+
+
+P = TypeVar("P", bound=Sized)
+
+
+def cut_and_sampled(
+    parts: dict[Split, P],
+    options: DataOptions,
+    cut: Callable[[P], tuple[P, P]] | None,
+    sample: Callable[[P, int, Split], P],
+) -> dict[Split, P]:
+    """The parts with validation cut from train, if there is a `cut`, and at most the wanted rows of each."""
+    limits = {split: options.rows_wanted(split) for split in SPLITS}
+    if cut is not None and "train" in parts:
+        train, validation = cut(parts["train"])
+        parts = {**parts, "train": train, "validation": validation}
+        if limits["validation"] is None:
+            limits["validation"] = cut_rows(limits["train"], len(train), len(validation))
+    found = {}
+    for split, part in parts.items():
+        wanted = limits[split]
+        found[split] = part if wanted is None or wanted >= len(part) else sample(part, wanted, split)
+    return found
 
 
 def single_row_classes(classes: np.ndarray) -> list[int]:

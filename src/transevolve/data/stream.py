@@ -15,7 +15,7 @@ from .wide_rows import join_pair
 def iter_texts(source: str | Path | BinaryIO, column: str | list[str] | None = None) -> Iterator[tuple[int, str]]:
     """Iterate over texts; yields (line number, text), including empty texts.
 
-    For csv, tsv, jsonl and parquet files, the texts are those of `column`, by default the recognised text column.
+    For csv, tsv, jsonl and parquet files, the texts are those of `column`, by default the recognized text column.
     Parquet has row numbers instead of line numbers. Two columns yield pairs of texts, separated by a tab. Any other
     file, and a binary stream such as `sys.stdin.buffer`, has one text per line.
     """

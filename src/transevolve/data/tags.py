@@ -11,7 +11,7 @@ from ..core.errors import UserError, nearest, quoted
 from .batching import IGNORED
 from .conll import TaggedSource, tagged_source
 from .data import SplitFacts, TextData
-from .encoding import BATCH, Encoded, concatenated, id_type, no_room, offsets_of
+from .encoding import Encoded, encode_pieces, no_room
 from .labels import sorted_names
 from .options import DataOptions, Split
 from .parts import Part
@@ -104,27 +104,13 @@ def encode_words(
 
     The position is -1 for words that were truncated or that the tokenizer drops.
     """
-    backend = tokenizer.backend_tokenizer
-    backend.encode_special_tokens = tokenizer.split_special_tokens
-    special = tokenizer.num_special_tokens_to_add()
-    if max_length <= special:
+    if max_length <= tokenizer.num_special_tokens_to_add():
         raise no_room(max_length)
-    backend.enable_truncation(max_length)
-    ids, positions, truncated, cut = [], [], 0, 0
-    try:
-        for start in range(0, len(texts), BATCH):
-            batch = list(texts[start : start + BATCH])
-            for text, encoding in zip(batch, backend.encode_batch(batch), strict=True):
-                ids.append(np.asarray(encoding.ids, dtype=id_type(len(tokenizer))))
-                positions.append(first_tokens(text, encoding))
-                truncated += bool(encoding.overflowing)
-                cut += sum(len(rest) - special for rest in encoding.overflowing)
-    finally:
-        backend.no_truncation()
-    lengths = np.array([len(row) for row in ids], dtype=np.int64)
-    if not lengths.all():
-        raise UserError(f"{where(int(np.argmin(lengths)))}: this text has no tokens; remove the row")
-    return Encoded(concatenated(ids, tokenizer), offsets_of(lengths), truncated, cut), positions
+    positions: list[np.ndarray] = []
+    encoded = encode_pieces(
+        tokenizer, texts, max_length, where, lambda text, encoding: positions.append(first_tokens(text, encoding))
+    )
+    return encoded, positions
 
 
 def first_tokens(text: str, encoding: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from .parts import Part, cut_validation, described, encode_part, sampled
 from .prepared import prepared
 from .rows import Rows
 from .sources import Source
-from .splitting import cut_rows, is_cut, needed_splits, selection
+from .splitting import cut_and_sampled, is_cut, needed_splits, selection
 from .stored import text_column
 from .targets import Classes, Targets
 from .tokenizers import DEFAULT_VOCAB_SIZE, build_tokenizer
@@ -174,15 +175,8 @@ class TextTask:
         for split, part in rows.items():
             values = self.targets.values(part, names, known)
             parts[split] = Part(part, values, self.targets.strata(values), part.file)
-        limits = {split: options.rows_wanted(split) for split in SPLITS}
-        if is_cut(options, source.names) and "train" in parts:
-            train, validation = cut_validation(parts["train"], names, options)
-            if limits["validation"] is None:
-                limits["validation"] = cut_rows(limits["train"], len(train.values), len(validation.values))
-            parts |= {"train": train, "validation": validation}
-        for split, part in parts.items():
-            parts[split] = sampled(part, limits[split], options.seed, split)
-        return parts, names
+        cut = partial(cut_validation, names, options) if is_cut(options, source.names) else None
+        return cut_and_sampled(parts, options, cut, partial(sampled, options.seed)), names
 
     def _require_train(self, source: Source, options: DataOptions) -> None:
         if "train" not in source.names:

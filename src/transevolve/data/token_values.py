@@ -1,4 +1,4 @@
-"""What single tokens say about a number: ridge regression on the weighted mean of a text's tokens."""
+"""The value of each token for predicting a number: ridge regression on the weighted mean of a text's tokens."""
 
 import numpy as np
 from scipy.sparse import diags_array
@@ -6,18 +6,18 @@ from scipy.sparse import diags_array
 from .vectors import Sparse
 
 PENALTY = 4.0
-"""Times the mean squared norm of a text's row, so that it does not depend on the length of texts. With 1, rows of the
-training set fit so well that the model trusts the values too far on others."""
+"""Times the mean squared norm of a text's row, so that it does not depend on the length of texts. With 1, training rows
+are fitted so closely that the model relies too much on these values for other rows."""
 LEAST_ROWS = 100
 
 
 def held_out(rows: int) -> range:
-    """Every tenth row, which has no part in the values, so that it shows how far they can be trusted; at first none."""
+    """Every tenth row, not used for the values, to measure how well they generalize; none below `LEAST_ROWS` rows."""
     return range(0, rows if rows >= LEAST_ROWS else 0, 10)
 
 
 def token_values(counts: Sparse, numbers: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """(vocab,): what each token adds to the sum over a text, before it is divided by the sum of weights.
+    """(vocab,): the summand of each token in the prediction for a text, before division by the sum of weights.
 
     `counts` is (rows, vocab), `numbers` has one number per row, and a text's mean is weighted by `weight` (vocab,).
     """

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,8 @@ from .pair_sources import PairSource, pair_source, require_train
 from .pairs import Pairs
 from .prepared import prepared
 from .splitting import (
+    cut_and_sampled,
     cut_description,
-    cut_rows,
     cut_share,
     is_cut,
     needed_splits,
@@ -177,17 +178,10 @@ def _parts(source: PairSource, options: DataOptions, splits: Sequence[Split], le
     if "train" in needed:
         require_train(source)
     parts: dict[Split, Pairs] = {split: source.readers[split]() for split in SPLITS if split in needed}
-    limits = {split: options.rows_wanted(split) for split in SPLITS}
     if "train" in parts:
         parts["train"] = _trainable(parts["train"])
-        if is_cut(options, source.names):
-            train, validation = _cut_validation(parts["train"], options)
-            if limits["validation"] is None:
-                limits["validation"] = cut_rows(limits["train"], len(train), len(validation))
-            parts |= {"train": train, "validation": validation}
-    for split, part in parts.items():
-        parts[split] = _sampled(part, limits[split], options.seed)
-    return parts
+    cut = partial(_cut_validation, options) if is_cut(options, source.names) else None
+    return cut_and_sampled(parts, options, cut, partial(_sampled, options.seed))
 
 
 def _trainable(train: Pairs) -> Pairs:
@@ -197,7 +191,7 @@ def _trainable(train: Pairs) -> Pairs:
     return kept
 
 
-def _cut_validation(train: Pairs, options: DataOptions) -> tuple[Pairs, Pairs]:
+def _cut_validation(options: DataOptions, train: Pairs) -> tuple[Pairs, Pairs]:
     if len(train) < 2:
         raise UserError(
             f"{train.origin}: one pair cannot be cut into train and validation; add pairs,"
@@ -208,8 +202,6 @@ def _cut_validation(train: Pairs, options: DataOptions) -> tuple[Pairs, Pairs]:
     return train.select(rest, train.origin, train.skipped), train.select(cut, described(options))
 
 
-def _sampled(part: Pairs, limits: int | None, seed: int) -> Pairs:
-    if limits is None or limits >= len(part):
-        return part
+def _sampled(seed: int, part: Pairs, wanted: int, split: Split) -> Pairs:
     origin = f"{part.origin}, a sample of {len(part):,} pairs (seed {seed})"
-    return part.select(stratified_sample(np.zeros(len(part)), limits, seed), origin, part.skipped)
+    return part.select(stratified_sample(np.zeros(len(part)), wanted, seed), origin, part.skipped)

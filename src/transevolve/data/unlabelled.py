@@ -1,7 +1,6 @@
 """Texts without labels, streamed from files and tokenized once."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,12 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from ..core.progress import Bar
+from ..core.windows import windows
 from .contents import contents_of
 from .encoding import BATCH, Encoded, encode
 from .entry import tokenizer_digest
 from .kept import kept_ids, key_of_parts
+from .shards import existing
 from .stream import iter_texts
 from .tables import open_table, table_format
 
@@ -23,9 +24,7 @@ MOST_CHARACTERS = 100_000_000
 
 def text_files(path: str | Path) -> list[Path]:
     """The file, or all files in the folder and its subfolders, sorted, without hidden files."""
-    path = Path(path)
-    if not path.exists():
-        raise UserError(f"{path}: there is no such file or folder; check data.unlabelled")
+    path = existing(path, "unlabelled")
     if not path.is_dir():
         return [path]
     inside = sorted(file for file in path.rglob("*") if file.is_file())
@@ -71,7 +70,7 @@ def unlabelled_ids(
     def encoded() -> Iterator[Encoded]:
         texts = unlabelled_texts(path, column)
         with Bar(f"tokenizing {path}", None, "texts") as bar:
-            while batch := list(islice(texts, BATCH)):
+            for batch in windows(texts, BATCH):
                 yield encode(tokenizer, batch, None, lambda index: f"{path}, a text")
                 bar.update(len(batch))
 

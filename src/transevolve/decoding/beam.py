@@ -64,7 +64,7 @@ class BeamOptions:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation: its token ids, with the end token unless it was cut off, and its length-penalised score."""
+    """A translation: its token ids, with the end token unless it was cut off, and its length-penalized score."""
 
     ids: list[int]
     score: float

@@ -1,6 +1,6 @@
 """Blocks: an initial condition, then L depths of evolved attention and feed-forward (paper, equations 9, 11 and 13).
 
-Differs from the paper, as the authors' code does: values and feed-forward inputs are layer-normalised, and a block
+Differs from the paper, as the authors' code does: values and feed-forward inputs are layer-normalized, and a block
 ends with a layer norm. Padding masks keys only, never queries.
 """
 

@@ -18,7 +18,7 @@ from .int8_onnx import quantize_onnx
 from .onnx import INPUTS, write_onnx
 from .program import load_program, write_program
 from .timing import Timing, alternate
-from .translator import MAX_BEAMS, SourceGraph, StepGraph, prepare, step_sample, step_shapes
+from .translator_graphs import MAX_BEAMS, SourceGraph, StepGraph, prepare, step_sample, step_shapes
 
 PROGRAMS = "encoder.pt2", "decoder.pt2"
 SENTENCES, TOKENS = 8, (3, 7, 12, 20)

@@ -1,7 +1,7 @@
 """Loads a trained model to predict, translate, embed, stream and evaluate."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from ..config.recipe import Recipe
 from ..core.devices import require_device
 from ..core.errors import UserError
-from ..core.progress import Bar
+from ..core.progress import Bar, progress_of
 from ..core.windows import windows
 from ..data import DataOptions, load_data
 from ..data.frames import is_frame, stored, text_list
@@ -209,16 +209,9 @@ class LoadedRun:
         with self.progress("embed", len(texts)):
             return embeddings(self.session, texts, lambda i: f"text {i + 1}")
 
-    @contextmanager
-    def progress(self, title: str, total: int | None, unit: str = "texts") -> Iterator[Bar]:
+    def progress(self, title: str, total: int | None, unit: str = "texts") -> AbstractContextManager[Bar]:
         """Show a progress bar for predicted rows."""
-        session = self.session
-        with Bar(title, total, unit) as bar:
-            before, session.advance = session.advance, bar.update
-            try:
-                yield bar
-            finally:
-                session.advance = before
+        return progress_of(self.session, title, total, unit)
 
     def stream(
         self, texts: Iterable[tuple[int, Any]], source: str, window: int = WINDOW, **options: Any
@@ -286,7 +279,7 @@ def split_options(folder: Path, options: DataOptions, split: Split, moved: str |
         )
     else:
         options = replace(options, path=moved)
-    require_same_data(folder, options, "its splits cannot be made again; score the rows you have with files", split)
+    require_same_data(folder, options, "its splits cannot be reproduced; score files of your own instead", split)
     return options
 
 

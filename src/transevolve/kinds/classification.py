@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from ..metrics.bag_of_words import BagOfWords, bag_of_words_of
 from ..metrics.classification import ClassificationScores, classification_scores
 from .base import PIPELINE, LossFunction, Prediction, Score, Table, class_rows
 from .encoder import EncoderKind
-from .imbalance import balanced_weights, different_stories, weighted_loss
+from .imbalance import balanced_weights, hidden_rare_classes, weighted_cross_entropy
 
 MOST_CLASSES = 20
 ONE_FIELD = str.maketrans("\t\r\n", "   ")
@@ -48,7 +49,7 @@ class ClassScores(Score):
         return [path]
 
     def notes(self) -> list[str]:
-        return different_stories(self.found)
+        return hidden_rare_classes(self.found)
 
     def _title(self) -> str:
         return f"accuracy {self.found.accuracy:.4f}"
@@ -102,7 +103,8 @@ class Classification(EncoderKind):
             return None
         assert data.train is not None
         weights = balanced_weights(column_array(data.train, "labels"), len(data.labels))
-        return weighted_loss(weights, recipe.model.label_smoothing or 0.0)
+        smoothing = recipe.model.label_smoothing or 0.0
+        return partial(weighted_cross_entropy, weights=weights, smoothing=smoothing)
 
     def notes(self, recipe: Recipe, data: TextData) -> list[str]:
         hint = numeric_hint(data.labels)

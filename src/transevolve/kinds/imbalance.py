@@ -1,6 +1,5 @@
 """Imbalanced classes: balanced class weights, and a warning if accuracy hides rare classes."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from torch.nn.functional import cross_entropy
 from ..core.errors import quoted
 from ..metrics.classification import ClassificationScores
 from ..models.loss import smoothed_cross_entropy
-from .base import LossFunction
 
 GAP, UNEQUAL, MISSED, NAMED = 0.1, 1.5, 0.5, 3
 
@@ -21,10 +19,6 @@ def balanced_weights(labels: Int[np.ndarray, " rows"], classes: int) -> Float[Te
     """rows / (classes x rows of the class), as in scikit-learn; the mean over rows is 1."""
     counts = np.bincount(labels, minlength=classes)
     return torch.tensor(len(labels) / (np.count_nonzero(counts) * np.maximum(counts, 1)), dtype=torch.float32)
-
-
-def weighted_loss(weights: Float[Tensor, " classes"], smoothing: float) -> LossFunction:
-    return partial(weighted_cross_entropy, weights=weights, smoothing=smoothing)
 
 
 def weighted_cross_entropy(
@@ -50,7 +44,7 @@ def row_losses(
     return torch.vmap(lambda row, label: smoothed_cross_entropy(row, label, smoothing, 1))(logits, labels)
 
 
-def different_stories(found: ClassificationScores) -> list[str]:
+def hidden_rare_classes(found: ClassificationScores) -> list[str]:
     """A warning if some classes are rare and accuracy looks much better than macro F1."""
     rows = [score.rows for score in found.classes if score.rows]
     if found.accuracy - found.macro_f1 < GAP or max(rows) < UNEQUAL * min(rows):
@@ -59,6 +53,6 @@ def different_stories(found: ClassificationScores) -> list[str]:
     named = quoted([score.label for score in missed[:NAMED]])
     rest = f"; of {named}{' and others' if len(missed) > NAMED else ''} it finds less than half" if missed else ""
     return [
-        f"warning: accuracy {found.accuracy:.4f} and macro F1 {found.macro_f1:.4f} tell different stories: the model is"
-        f" worse at rare classes{rest}. Try --training.class_weights balanced and --training.select macro_f1"
+        f"warning: accuracy {found.accuracy:.4f} is much higher than macro F1 {found.macro_f1:.4f}: the model is worse"
+        f" at rare classes{rest}. Try --training.class_weights balanced and --training.select macro_f1"
     ]

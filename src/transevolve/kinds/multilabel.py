@@ -1,4 +1,4 @@
-"""Texts into any number of labels each. The threshold of a label is chosen on validation and saved with the model."""
+"""Multi-label classification. The threshold of each label is chosen on validation and saved with the model."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -80,7 +80,7 @@ class MultiLabel(EncoderKind):
     }
     metrics: ClassVar[Mapping[str, bool]] = {"micro_f1": True, "macro_f1": True, "exact_match": True, "loss": False}
     refused: ClassVar[Mapping[str, str]] = {
-        "model.label_smoothing": "spreads over classes that exclude each other",
+        "model.label_smoothing": "applies to classes that exclude each other",
         "training.refit": "would train on the rows that choose the thresholds",
     }
 

@@ -1,4 +1,4 @@
-"""Texts into numbers. The model learns standardised labels; what is scored, predicted and exported has their scale."""
+"""Regression. The model learns standardized labels; scores, predictions and exports are in the scale of the labels."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ def _number(label: str, rows: Rows, place: int) -> float:
     return number
 
 
-class StandardisedCollator(Collator):
+class StandardizedCollator(Collator):
     """Labels less their mean, over their deviation; fillers keep their mark."""
 
     def __init__(self, pad_token_id: int, mean: float, scale: float):
@@ -118,14 +118,13 @@ class Regression(EncoderKind):
             "regression",
         )
     }
-    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.999, "training.eps": 1e-8}
     metrics: ClassVar[Mapping[str, bool]] = {
         **{"mse": False, "mae": False, "r2": True, "pearson": True, "spearman": True},
         "loss": False,
     }
     refused: ClassVar[Mapping[str, str]] = {
-        "model.label_smoothing": "spreads over classes, which regression has not",
-        "training.class_weights": "weighs classes, which regression has not",
+        "model.label_smoothing": "applies to classes, which regression does not have",
+        "training.class_weights": "applies to classes, which regression does not have",
     }
     graph_output = "value"
     starts_as_bag = True
@@ -134,7 +133,7 @@ class Regression(EncoderKind):
         return labels
 
     def start(self, model: PreTrainedModel, recipe: Recipe, data: TextData) -> None:
-        """The output of a bag of words has the order of the labels, but not yet their scale."""
+        """The initial outputs of a bag of words are ordered like the labels; their scale is fitted here."""
         super().start(model, recipe, data)
         if recipe.model.initialization == "bag":
             from ..data.token_values import held_out
@@ -163,9 +162,9 @@ class Regression(EncoderKind):
     def loss(self, recipe: Recipe, data: TextData) -> LossFunction:
         return squared_error
 
-    def collator(self, session: Session) -> StandardisedCollator:
+    def collator(self, session: Session) -> StandardizedCollator:
         config = session.model.config
-        return StandardisedCollator(session.pad, config.label_mean, config.label_scale)
+        return StandardizedCollator(session.pad, config.label_mean, config.label_scale)
 
     def graph(self, logits: Tensor, config: PreTrainedConfig) -> Tensor:
         return logits * config.label_scale + config.label_mean

@@ -1,4 +1,5 @@
-"""Settles a recipe before its data are read; `model.start` gives tokenizer, sizes and weights of a saved model."""
+"""Completes and checks a recipe before its data are read; `model.start` names a model to take tokenizer, sizes and
+weights from."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -65,7 +66,7 @@ def settle_start(recipe: Recipe) -> PreTrainedTokenizerFast | None:
     return tokenizer
 
 
-def give_weights(folder: Path, model: PreTrainedModel) -> None:
+def copy_weights(folder: Path, model: PreTrainedModel) -> None:
     """Copy weights into a model: all weights if heads and labels are the same, otherwise those of the encoder."""
     config = _config(folder)
     alike = all(getattr(config, name) == getattr(model.config, name) for name in ("id2label", "pooling", "bigrams"))

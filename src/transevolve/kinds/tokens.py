@@ -66,7 +66,7 @@ class Tokens(LabelledKind):
         **{"f1": True, "precision": True, "recall": True, "accuracy": True},
         "loss": False,
     }
-    refused: ClassVar[Mapping[str, str]] = {"training.class_weights": "weighs classes of texts, not tags of words"}
+    refused: ClassVar[Mapping[str, str]] = {"training.class_weights": "applies to classes of texts, not to tags"}
     patience = 3
     head = "ForTokenClassification"
     auto_class = AutoModelForTokenClassification

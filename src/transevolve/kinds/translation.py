@@ -37,7 +37,7 @@ tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)"""
 
 @dataclass(frozen=True)
 class Translated:
-    """A translation and its score, the length-penalised log-probability."""
+    """A translation and its score, the length-penalized log-probability."""
 
     text: str
     score: float

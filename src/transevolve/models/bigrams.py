@@ -8,7 +8,7 @@ from ..evolution.dropout import Dropout
 
 FACTOR = 1_000_003
 SCALE = 30.0
-"""Adam moves every weight alike, and a pair is rare in a text: without it, pairs learn too slowly."""
+"""Adam's steps are equally large for all weights, and pairs are rare: without this factor they learn too slowly."""
 
 
 class BigramWeights(nn.Module):

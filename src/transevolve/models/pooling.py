@@ -37,8 +37,8 @@ def weighted_mean(
 class PoolingHead(nn.Module):
     """Masked mean, layer norm, linear: from token vectors to logits.
 
-    With a vocabulary the mean is weighted by exp(w[token]), with w learned and initially zero. Logits of `bigrams`, if
-    given, are added.
+    With a vocabulary the mean is weighted by exp(w[token]), with w learned and initially zero. The logits of `bigrams`,
+    if not None, are added.
     """
 
     def __init__(

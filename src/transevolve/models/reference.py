@@ -40,16 +40,6 @@ def load_reference(weights: Mapping[str, np.ndarray], *, heads: int) -> TransEvo
     return model.eval()
 
 
-def encoder_of(model: TransEvolvePreTrainedModel) -> TransEvolveModel:
-    """The encoder inside any TransEvolve model."""
-    if isinstance(model, TransEvolveForSequenceClassification):
-        model = model.model
-    elif isinstance(model, TransEvolveForConditionalGeneration):
-        model = model.encoder
-    assert isinstance(model, TransEvolveModel)
-    return model
-
-
 class _Reader:
     """Returns arrays by path and records which were read."""
 
@@ -103,7 +93,7 @@ def _config(reader: _Reader, heads: int) -> TransEvolveConfig:
 
 @torch.no_grad()
 def _fill(reader: _Reader, model: TransEvolvePreTrainedModel) -> None:
-    base = encoder_of(model)
+    base = cast(TransEvolveModel, model.base_model)
     base.embedding.weight.copy_(reader.tensor("embedding"))
     for b, block in enumerate(cast(Iterable[EncoderBlock], base.encoder.blocks)):
         path = f"encoder.{b}"

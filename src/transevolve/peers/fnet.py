@@ -3,7 +3,7 @@
     Y = Re(F_n X F_d) / sqrt(n d)
 
 Differs from the paper: the transform is scaled to be unitary, because the skeleton adds it to a residual stream that is
-not normalised again. Each sequence is transformed over its own tokens, sequences of equal length together: padding is
+not normalized again. Each sequence is transformed over its own tokens, sequences of equal length together: padding is
 not part of the sums, and its output is zero.
 """
 

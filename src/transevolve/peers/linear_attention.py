@@ -1,6 +1,6 @@
 """Linear attention (Katharopoulos et al., 2020): the kernel phi(q) . phi(k) with phi(x) = elu(x) + 1.
 
-Differs from the paper: no epsilon is added to normalisers; if a query sees no key, the output is zero.
+Differs from the paper: no epsilon is added to normalizers; if a query sees no key, the output is zero.
 """
 
 import torch

@@ -6,7 +6,7 @@ where x' = sigma * x / |x|, W has f/2 Gaussian rows, and sigma is learned for ea
 the width of phi, half sines and half cosines, so the cost is that of f features in Performer and TransEvolve.
 
 Differs from the paper: W is drawn from a seed, once per layer, not from a pool of draws at every step. The gate, a
-recurrence over time, is omitted: it has no meaning if every token attends to all others. Sines can make a normaliser
+recurrence over time, is omitted: it has no meaning if every token attends to all others. Sines can make a normalizer
 vanish, so it is at least 0.01 per visible key.
 """
 

@@ -1,11 +1,11 @@
 """Sinkhorn attention (Tay et al., 2020): each block attends to itself and to the block that a learned sort moves there.
 
     R = psi(B) Ws,  psi(B_i) the sum of the keys of block i        score of moving block i to position j
-    P = Sinkhorn(R / tau)                                           alternating normalisation of rows and columns
+    P = Sinkhorn(R / tau)                                           alternating normalization of rows and columns
     Softmax(Q_j [K_j, sum_i P_ij K_i]^T / sqrt(d/m)) [V_j, sum_i P_ij V_i]
 
 Differs from the paper: no Gumbel noise in training. Padded tokens and blocks are excluded from sums, sorting and
-normalisation. Differs from the Long Range Arena's code, which sums over both indices of P; its rows sum to one, so its
+normalization. Differs from the Long Range Arena's code, which sums over both indices of P; its rows sum to one, so its
 sorting cancels.
 """
 

@@ -5,7 +5,7 @@
 
 Both are computed as fused attention with the table in place of the keys.
 
-Differs from the paper: no biases. The random form is factorised, as in the Long Range Arena (k = 32): a full n x n
+Differs from the paper: no biases. The random form is factorized, as in the Long Range Arena (k = 32): a full n x n
 matrix per head would have most of the model's parameters. The Arena's code does not mask padding, and shares the dense
 table between heads.
 """

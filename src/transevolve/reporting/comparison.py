@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from statistics import fmean, stdev
 
 from ..kinds.registry import higher_is_better
@@ -56,9 +57,8 @@ class Case:
 
 def _common(names: list[str]) -> str:
     """The common prefix of the names, without a trailing "-seed"."""
-    first, last = min(names), max(names)
-    length = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
-    return first[:length].rstrip("-_. 0123456789").removesuffix("seed").rstrip("-_. ") or names[0]
+    common = commonprefix(names)  # noqa: RUF071
+    return common.rstrip("-_. 0123456789").removesuffix("seed").rstrip("-_. ") or names[0]
 
 
 def cases(runs: Sequence[RunFacts]) -> list[Case]:

@@ -8,10 +8,10 @@ import torch
 from transformers import PreTrainedModel
 
 from ..config.recipe import Recipe
-from ..core.environment import allocator, openmp
 from ..core.json_files import read_json
-from ..core.machine import commit, cpu_flags, device_name, load_average, versions
+from ..core.machine import commit, conditions, device_name, load_average, versions
 from ..data import TextData, task_of
+from ..evolution.settings import EvolutionSettings
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,7 @@ def machine_facts(device: torch.device) -> dict[str, str]:
     """Returns what the results depend on in addition to the settings, as measured when training starts."""
     return {
         "device": device_name(str(device)),
-        "cpu flags": cpu_flags(),
-        "threads": str(torch.get_num_threads()),
-        "OpenMP": openmp(),
-        "allocator": allocator(),
+        **conditions(),
         "load": f"{load_average():.2f}",
         **versions(),
         "commit": commit() or "not a checkout",
@@ -123,7 +120,7 @@ def machine_facts(device: torch.device) -> dict[str, str]:
 
 def describe(recipe: Recipe) -> str:
     model = recipe.model
-    named = model.is_ours and model.attention not in (None, "auto")
+    named = model.is_ours and model.attention not in (None, EvolutionSettings.attention)
     return f"{model.label}:{model.attention}" if named else model.label
 
 

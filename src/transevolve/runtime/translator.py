@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from ..core.errors import UserError
-from ..core.progress import Bar
+from ..core.progress import Bar, progress_of
 from . import DECODER, ENCODER, FACTS, TOKENIZER
 from .beam import Hypothesis, Search, beam_search
 
@@ -69,15 +69,9 @@ class OnnxTranslator:
     def max_length(self) -> int:
         return self.facts["max_length"]
 
-    @contextmanager
-    def progress(self, title: str, total: int | None, unit: str = "sentences") -> Iterator[Bar]:
+    def progress(self, title: str, total: int | None, unit: str = "sentences") -> AbstractContextManager[Bar]:
         """Shows the number of translated sentences."""
-        with Bar(title, total, unit) as bar:
-            before, self.advance = self.advance, bar.update
-            try:
-                yield bar
-            finally:
-                self.advance = before
+        return progress_of(self, title, total, unit)
 
     def search(self, **changes: Any) -> Search:
         """Returns the recipe's search options with changes, which have the names of `transevolve translate`'s flags."""
@@ -119,7 +113,7 @@ class OnnxTranslator:
             for row, i in enumerate(batch):
                 ids[row, : lengths[row]] = sources[i]
             mask = (np.arange(ids.shape[1]) < lengths[:, None]).astype(np.int64)
-            decoder = StepDecoder(self, ids, mask)
+            decoder = OnnxStep(self, ids, mask)
             for i, own in zip(batch, beam_search(decoder, lengths, facts["start"], facts["ends"], search), strict=True):
                 found[i] = own
             self.advance(len(batch))
@@ -134,7 +128,7 @@ class OnnxTranslator:
             order = order[size:]
 
 
-class StepDecoder:
+class OnnxStep:
     """The decoder of a batch of sentences and its past, which is not copied when beams are reordered.
 
     The past of all beams of a sentence is stored together: time `t` of beam `b` in slot `t * beams + b`. The past of

@@ -16,8 +16,8 @@ from ..runs.storage import checkpoints
 # Settings that do not affect the weights.
 INCONSEQUENTIAL = {"output", "data.cache", "training.keep", "training.log_steps", "training.workers"}
 INCONSEQUENTIAL |= {"training.tensorboard"}
-# Settings that every stored recipe contains, including those of version 0.1, as recognised in the data.
-RECOGNISED = {"data.text", "data.label"}
+# Settings that every stored recipe contains, including those of version 0.1, as recognized in the data.
+RECOGNIZED = {"data.text", "data.label"}
 CHANGED_DATA = "restore the file to resume, or train again into another --output"
 
 
@@ -38,7 +38,7 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
     before = load_run_recipe(folder)
     resolve(before)
     record = DataRecord.read(folder)
-    changed = differences(before, recipe, {*RECOGNISED, *(record.filled if record else dotted(recipe))})
+    changed = differences(before, recipe, {*RECOGNIZED, *(record.filled if record else dotted(recipe))})
     if changed:
         raise UserError(
             f"{folder} contains another training ({changed[0]}): choose another --output, or remove the folder"

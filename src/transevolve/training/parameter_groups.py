@@ -5,8 +5,6 @@ from typing import Any
 
 from torch import nn
 
-KINDS = ("head", "pooling", "embedding", "encoder")
-
 
 def parameter_kind(name: str) -> str:
     """The kind of a parameter, by its name: head, pooling, embedding or encoder."""

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel, set_seed
 
 from ..config.recipe import Recipe
-from ..core.devices import default_device
+from ..core.devices import default_device, synchronize
 from ..core.errors import UserError
 from ..core.machine import device_name
 from ..core.peak_memory import peak_memory
@@ -125,8 +125,7 @@ def _measure(recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel,
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        synchronize(device)
         if number:
             spent += time.perf_counter() - started
             tokens += inputs["input_ids"].numel()

@@ -7,10 +7,8 @@ import torch
 from ..core.devices import default_device
 from ..core.private import cpu_multiplies_bfloat16
 
-Precision = Literal["auto", "fp32", "bf16"]
 
-
-def choose_precision(requested: Precision) -> tuple[Literal["fp32", "bf16"], str]:
+def choose_precision(requested: Literal["auto", "fp32", "bf16"]) -> tuple[Literal["fp32", "bf16"], str]:
     """The precision to use on this machine, and the reason."""
     if requested != "auto":
         return requested, "as requested"

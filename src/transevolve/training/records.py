@@ -12,7 +12,7 @@ from ..core.files import write_atomically
 from ..core.json_files import read_json
 from .claim import INCONSEQUENTIAL
 
-# What may differ between the machines that share records: where the data are, and how fast the machine is.
+# Settings that may differ between machines that share records.
 LOCAL = INCONSEQUENTIAL | {"data.path", "training.threads", "training.memory", "training.save_steps"}
 
 
@@ -23,7 +23,7 @@ class Record:
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
-    """The settings that differ from their defaults and decide the results."""
+    """The settings that differ from their defaults and affect the results."""
     plain = dotted(Recipe())
     return {key: value for key, value in dotted(recipe).items() if key not in LOCAL and value != plain[key]}
 

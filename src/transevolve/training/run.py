@@ -22,7 +22,7 @@ from ..data.options import Split
 from ..data.stored import Chained
 from ..kinds.base import Kind, Score
 from ..kinds.session import Session
-from ..kinds.start import give_weights
+from ..kinds.start import copy_weights
 from ..runs.averaging import write_average
 from ..runs.data_record import DataRecord, require_same_prepared
 from ..runs.folder import load_errors, load_model, publish_model
@@ -248,7 +248,7 @@ class Run:
         if resumed.checkpoint is None:
             self.kind.start(model, self.recipe, self.data)
             if self.recipe.model.start is not None:
-                give_weights(Path(self.recipe.model.start), model)
+                copy_weights(Path(self.recipe.model.start), model)
         callbacks = self.callbacks(metrics, resumed)
         trainer = EvolveTrainer(
             model,

@@ -1,13 +1,13 @@
 """Self-training: adds unlabelled texts that the model labels with high confidence to the training rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
 from ..config.recipe import Recipe
 from ..core.errors import UserError
+from ..core.windows import windows
 from ..data import TextData
 from ..data.encoding import encode
 from ..data.options import SPLITS
@@ -39,7 +39,9 @@ def guessed_texts(kind: Kind, session: Session, recipe: Recipe, data: TextData) 
     assert data.train is not None
     room = MOST * np.bincount(column_array(data.train, "labels"), minlength=len(data.labels))
     texts, classes = [], []
-    for window in _windows(recipe, data):
+    known = {text for split in SPLITS for text in data.texts(split) or ()}
+    unlabelled = unlabelled_texts(str(recipe.data.unlabelled), recipe.data.text)
+    for window in windows((text for text in unlabelled if text not in known), WINDOW):
         for found in kind.predict(session, window, lambda index: f"{recipe.data.unlabelled}, a text"):
             assert isinstance(found, ClassPrediction)
             place = data.labels.index(found.label)
@@ -60,11 +62,3 @@ def with_guesses(data: TextData, texts: Sequence[str], classes: Sequence[int]) -
     encoded = encode(data.tokenizer, texts, data.report.max_length, lambda index: "an unlabelled text")
     train = concatenate_datasets([data.train, encoded.dataset(np.asarray(classes, dtype=np.int64))])
     return replace(data, train=train, originals={**data.originals, "train": Chained(data.originals["train"], texts)})
-
-
-def _windows(recipe: Recipe, data: TextData) -> Iterator[list[str]]:
-    known = {text for split in SPLITS for text in data.texts(split) or ()}
-    texts = unlabelled_texts(str(recipe.data.unlabelled), recipe.data.text)
-    new = (text for text in texts if text not in known)
-    while window := list(islice(new, WINDOW)):
-        yield window

@@ -240,7 +240,7 @@ def write_tables(sweep: Sweep, folder: Path, outcomes: list[Outcome]) -> None:
 
 
 def most_frequent(outcomes: list[Outcome]) -> float | None:
-    """The accuracy of always answering the most frequent class, on test or else validation."""
+    """The accuracy of always predicting the most frequent class, on test or else validation."""
     result = next((o.results[0] for o in outcomes if o.results), None)
     if result is None or result["selected_by"] != "accuracy":
         return None

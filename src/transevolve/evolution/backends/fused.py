@@ -22,14 +22,14 @@ from ..masks import reciprocal_or_zero, sees_no_key
 from .backend import Evolution
 from .drift import SAFE_RANGE, drift_weights, first_key, is_separable
 from .exact import ExactBackend
-from .literal import LiteralEvolution
+from .literal import ExactEvolution
 from .products import compute_dtype
 
 ALIGNMENT = 8
 HALF_RANGE = 5.0
 
 
-class WeightedEvolution(Evolution):
+class WeightedEvolution(ExactEvolution):
     """The drift as weights of the values."""
 
     def __init__(self, initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None):
@@ -65,11 +65,8 @@ class WeightedEvolution(Evolution):
         normalizer = y[..., part, None].to(self.weights.dtype)
         return (y[..., :part] * reciprocal_or_zero(normalizer)).to(self.dtype)
 
-    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
-        return LiteralEvolution(self.initial).attention(l)
 
-
-class FusedEvolution(Evolution):
+class FusedEvolution(ExactEvolution):
     """The drift as a channel of the keys, exact at any range."""
 
     def __init__(self, initial: InitialCondition):
@@ -104,9 +101,6 @@ class FusedEvolution(Evolution):
             self.padded_queries, self._keys(l), v, is_causal=self.initial.causal, scale=1.0
         )[..., :part]
         return y if self.sees_no_key is None else y * (~self.sees_no_key)[:, None, :, None].to(y.dtype)
-
-    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
-        return LiteralEvolution(self.initial).attention(l)
 
 
 def _parts(dtype: torch.dtype) -> int:

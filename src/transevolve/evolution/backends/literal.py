@@ -52,6 +52,13 @@ class LiteralEvolution(Evolution):
         return self.attention(l).to(values.dtype) @ values
 
 
+class ExactEvolution(Evolution):
+    """Base of exact evolutions that keep no matrix of a depth; `attention` computes it from the equation."""
+
+    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
+        return LiteralEvolution(self.initial).attention(l)
+
+
 class LiteralBackend(ExactBackend):
     name = "literal"
     idea = "the paper's equation 9, term by term, at every depth"

@@ -32,9 +32,9 @@ from .backend import Evolution
 from .drift import SAFE_RANGE, drift_weights, half_limit, is_separable
 from .exact import ExactBackend
 from .fused import FusedEvolution
-from .literal import LiteralEvolution
+from .literal import ExactEvolution
 from .pool import POOL
-from .products import Precision, compute_dtype, precision_of
+from .products import Dtypes, compute_dtype, precision_of
 from .tiles import Tile, Tiling, tiling
 
 CACHED = 2**21
@@ -43,7 +43,7 @@ MIXED_ROWS = 512
 HALF_TOP = 2.0**15
 
 
-def _heads_at_once(block: Tensor, precision: Precision) -> int:
+def _heads_at_once(block: Tensor, precision: Dtypes) -> int:
     """As many heads as fit in the cache, but at least one per thread; on an accelerator, in `ROOM`."""
     heads, rows, keys = block.shape
     if block.device.type == "cpu":
@@ -57,14 +57,14 @@ def _rows_at_once(block: Tensor) -> int:
     return min(rows, max(1, (CACHED if block.device.type == "cpu" else ROOM) // (heads * keys)))
 
 
-def _mixed_rows(block: Tensor, precision: Precision) -> int:
+def _mixed_rows(block: Tensor, precision: Dtypes) -> int:
     """Rows that one product averages. A low dtype takes all: its products would copy a part of the rows of each head."""
     if precision.way == "widened":
         return _rows_at_once(block)
     return block.shape[1] if precision.is_low else MIXED_ROWS
 
 
-def _pieces(tiling: Tiling, p: Tensor, precision: Precision) -> Iterator[tuple[Tile, Tensor]]:
+def _pieces(tiling: Tiling, p: Tensor, precision: Dtypes) -> Iterator[tuple[Tile, Tensor]]:
     """The tiles of P, cut into pieces that are computed at once; in low precision rows are cut too."""
     for tile, block in tiling.blocks(p):
         step = _heads_at_once(block, precision)
@@ -88,7 +88,7 @@ def _without_autocast(backward: Callable) -> Callable:
     return run
 
 
-def attend(q: Tensor, k: Tensor, w: Tensor, tiling: Tiling, precision: Precision) -> tuple[Tensor, Tensor]:
+def attend(q: Tensor, k: Tensor, w: Tensor, tiling: Tiling, precision: Dtypes) -> tuple[Tensor, Tensor]:
     """P as one flat buffer, and the normalizers D of all depths."""
     p = POOL.take(tiling.elements, q.dtype, q.device)
     d = w.new_empty(len(w), w.shape[1], q.shape[1])
@@ -120,7 +120,7 @@ def attend_backward(
     w: Tensor,
     p: Tensor,
     tiling: Tiling,
-    precision: Precision,
+    precision: Dtypes,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and w from the shares of dP, two thin factors for each depth, and from the gradient of D."""
     left = torch.cat([*lefts, grad_d.mT.to(precision.thin)], -1)
@@ -137,7 +137,7 @@ def attend_backward(
 
 
 def average(
-    p: Tensor, d: Tensor, w: Tensor, v: Tensor, tiling: Tiling, precision: Precision
+    p: Tensor, d: Tensor, w: Tensor, v: Tensor, tiling: Tiling, precision: Dtypes
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y = P (w v) / D at one depth; and w v and 1 / D."""
     wv = (v * w[..., None]).to(precision.thin)
@@ -153,7 +153,7 @@ def average(
 
 
 def average_backward(
-    grad: Tensor, p: Tensor, inverse: Tensor, w: Tensor, v: Tensor, y: Tensor, tiling: Tiling, precision: Precision
+    grad: Tensor, p: Tensor, inverse: Tensor, w: Tensor, v: Tensor, y: Tensor, tiling: Tiling, precision: Dtypes
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of D, w and v, and the left factor of this depth's share of dP; the right one is w v."""
     left = grad * inverse
@@ -174,7 +174,7 @@ class _Begin(torch.autograd.Function):
     """q, k, w -> P, D, and two slots per depth, whose gradients are its share of dP."""
 
     @staticmethod
-    def forward(ctx, q: Tensor, k: Tensor, w: Tensor, depth: int, part: int, tiling: Tiling, precision: Precision):
+    def forward(ctx, q: Tensor, k: Tensor, w: Tensor, depth: int, part: int, tiling: Tiling, precision: Dtypes):
         p, d = attend(q, k, w, tiling, precision)
         ctx.save_for_backward(q, k, w, p)
         ctx.tiling, ctx.precision, ctx.device = tiling, precision, q.device.type
@@ -198,7 +198,7 @@ class _Begin(torch.autograd.Function):
 
 
 def _scores_backward(
-    left: Tensor, right: Tensor, p: Tensor, q: Tensor, k: Tensor, precision: Precision
+    left: Tensor, right: Tensor, p: Tensor, q: Tensor, k: Tensor, precision: Dtypes
 ) -> tuple[Tensor, Tensor]:
     """Gradients of q and k from dA0 = (left right^T) * P, in row tiles that fit in the cache."""
     if precision.is_low:
@@ -236,7 +236,7 @@ class _Mix(torch.autograd.Function):
         q: Tensor,
         k: Tensor,
         tiling: Tiling,
-        precision: Precision,
+        precision: Dtypes,
     ):
         y, wv, inverse = average(p, d, w, v, tiling, precision)
         ctx.save_for_backward(p, inverse, w, v, wv, y, q, k)
@@ -267,21 +267,18 @@ def _differentiable_backward(grad: Tensor, q: Tensor, k: Tensor, w: Tensor, v: T
     return None, None, grad_w, grad_v, None, None, grad_q, grad_k, None, None
 
 
-class OnceEvolution(Evolution):
+class OnceEvolution(ExactEvolution):
     def __init__(self, initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"] | None):
         self.initial = initial
         self.precision = precision_of(initial.queries)
         self.tiling = tiling(initial)
         with torch.autocast(initial.queries.device.type, enabled=False):
             self.w = drift_weights(initial, drift, self.precision.wide).permute(1, 2, 0, 3).flatten(0, 1)
-            self.q, self.k = self._flat(initial.scaled_queries), self._flat(initial.head_keys)
+            self.q, self.k = self.precision.flat(initial.scaled_queries), self.precision.flat(initial.head_keys)
             self.p, self.d, *slots = _Begin.apply(
                 self.q, self.k, self.w, initial.depth, initial.value_part, self.tiling, self.precision
             )
         self.left, self.right = slots[: initial.depth], slots[initial.depth :]
-
-    def _flat(self, x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "flat n part"]:
-        return x.to(self.precision.matrix).flatten(0, 1)
 
     def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
         at = (l - 1) if self.w.shape[1] > 1 else 0
@@ -291,7 +288,7 @@ class OnceEvolution(Evolution):
                 self.p,
                 self.d[:, at],
                 self.w[:, at],
-                self._flat(values),
+                self.precision.flat(values),
                 *slots,
                 self.q,
                 self.k,
@@ -299,9 +296,6 @@ class OnceEvolution(Evolution):
                 self.precision,
             )
         return y.unflatten(0, (values.shape[0], -1))
-
-    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
-        return LiteralEvolution(self.initial).attention(l)
 
 
 class OnceBackend(ExactBackend):

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from ..initial import InitialCondition
 from ..masks import reciprocal_or_zero, sees_no_key
-from .backend import Evolution
 from .drift import SAFE_RANGE, drift_log_weights, half_limit
-from .literal import LiteralEvolution
+from .literal import ExactEvolution
 from .once import attend, attend_backward, average, average_backward
-from .products import Precision, precision_of
+from .products import Dtypes, precision_of
 from .tiles import Tile, Tiling
 
 WIDE = -1.0
@@ -154,7 +153,7 @@ def once_mix_backward(
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of D, log w, v, the two slots, q and k; the last two are zero if the drift was factored out."""
-    precision: Precision = precision_of(q)
+    precision: Dtypes = precision_of(q)
     grad_q, grad_k = torch.zeros_like(q), torch.zeros_like(k)
     if bool((d < 0).any()):
         matrix, grad = _softmax(q, k, log_w, mask, causal), grad.to(log_w.dtype)
@@ -194,7 +193,7 @@ def _mix_backward(ctx, grad):
 once_mix.register_autograd(_mix_backward, setup_context=_mix_context)
 
 
-class OnceGraphEvolution(Evolution):
+class OnceGraphEvolution(ExactEvolution):
     """`once` for a compiled graph."""
 
     def __init__(self, initial: InitialCondition):
@@ -205,13 +204,10 @@ class OnceGraphEvolution(Evolution):
         with torch.autocast(initial.queries.device.type, enabled=False):
             log_w = drift_log_weights(initial, initial.drift, self.precision.wide)
             self.log_w = log_w.permute(1, 2, 0, 3).flatten(0, 1)
-            self.q, self.k = self._flat(initial.scaled_queries), self._flat(initial.head_keys)
+            self.q, self.k = self.precision.flat(initial.scaled_queries), self.precision.flat(initial.head_keys)
             shape = (initial.depth, initial.value_part)
             self.p, self.d, left, right = once_begin(self.q, self.k, self.log_w, self.mask, initial.causal, *shape)
         self.left, self.right = left.unbind(), right.unbind()
-
-    def _flat(self, x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "flat n part"]:
-        return x.to(self.precision.matrix).flatten(0, 1)
 
     def mix(self, values: Float[Tensor, "batch heads k part"], l: int) -> Float[Tensor, "batch heads q part"]:
         at = (l - 1) if self.log_w.shape[1] > 1 else 0
@@ -220,7 +216,7 @@ class OnceGraphEvolution(Evolution):
                 self.p,
                 self.d[:, at],
                 self.log_w[:, at],
-                self._flat(values),
+                self.precision.flat(values),
                 self.left[l - 1],
                 self.right[l - 1],
                 self.q,
@@ -229,6 +225,3 @@ class OnceGraphEvolution(Evolution):
                 self.initial.causal,
             )
         return y.unflatten(0, (values.shape[0], -1))
-
-    def attention(self, l: int) -> Float[Tensor, "batch heads q k"]:
-        return LiteralEvolution(self.initial).attention(l)

@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ...core.private import cpu_multiplies_bfloat16
@@ -11,7 +12,7 @@ from ..initial import at_least_float32
 Way = Literal["plain", "accumulated", "widened"]
 
 
-class Precision(NamedTuple):
+class Dtypes(NamedTuple):
     """The dtypes of a computation: of the stored `matrix`, of its `thin` factors, and the `wide` one of softmax.
 
     `way` is how products with the matrix are computed: in its dtype ("plain"), in its dtype with a float32 result
@@ -26,6 +27,10 @@ class Precision(NamedTuple):
     @property
     def is_low(self) -> bool:
         return self.matrix != self.wide
+
+    def flat(self, x: Float[Tensor, "batch heads n part"]) -> Float[Tensor, "flat n part"]:
+        """x with batch and heads in one dimension, in the dtype of the matrix."""
+        return x.to(self.matrix).flatten(0, 1)
 
     def multiply(self, a: Tensor, b: Tensor) -> Tensor:
         """a b, at least one of them low; in float32, or in the low dtype if the way is plain."""
@@ -43,14 +48,14 @@ def compute_dtype(x: Tensor) -> torch.dtype:
     return x.dtype
 
 
-def precision_of(x: Tensor) -> Precision:
+def precision_of(x: Tensor) -> Dtypes:
     """How to compute with inputs like x under the current autocast."""
     low = compute_dtype(x)
     wide = at_least_float32(low)
     if low == wide:
-        return Precision(low, low, low, "plain")
+        return Dtypes(low, low, low, "plain")
     way = _way(x.device.type, low)
-    return Precision(low, wide if way == "widened" else low, wide, way)
+    return Dtypes(low, wide if way == "widened" else low, wide, way)
 
 
 def _way(device: str, low: torch.dtype) -> Way:

@@ -4,51 +4,27 @@ from typing import Any
 
 from torch import Tensor
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.utils.generic import can_return_tuple
 
 from ..config import TransEvolveConfig
 from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
 from ..inputs import key_padding_mask
 from ..loss import classification_loss
 from ..pooling import PoolingHead, pooling_head
+from .labelled import LabelledHead
 
 
-class SequenceClassification:
+class SequenceClassification(LabelledHead):
     """Classification into any number of labels: single-label, multi-label (float labels), regression (one label)."""
 
-    accepts_loss_kwargs = True
+    output_class = SequenceClassifierOutput
     head: PoolingHead
 
-    @can_return_tuple
-    def forward(
-        self: Any,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-        **kwargs,
-    ) -> SequenceClassifierOutput:
-        self.check_keywords(kwargs)
-        encoded = self.encode(
-            input_ids, attention_mask, inputs_embeds, position_ids, output_hidden_states, output_attentions
-        )
-        x = encoded.last_hidden_state
+    def _logits(self: Any, x: Any, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor:
         mask = key_padding_mask(self.get_input_embeddings(), input_ids, attention_mask, x.shape[:2])
-        logits = self.head(x, mask, input_ids)
-        loss = None
-        if labels is not None:
-            kind, smoothing = self.config.problem_type, self.config.label_smoothing
-            loss = classification_loss(logits, labels, kind, smoothing, num_items_in_batch)
-        return SequenceClassifierOutput(
-            loss=loss,  # pyright: ignore[reportArgumentType]
-            logits=logits,
-            hidden_states=encoded.hidden_states,
-            attentions=encoded.attentions,
-        )
+        return self.head(x, mask, input_ids)
+
+    def _loss(self: Any, logits: Any, labels: Tensor, count: Tensor | int | None) -> Tensor:
+        return classification_loss(logits, labels, self.config.problem_type, self.config.label_smoothing, count)
 
 
 class TransEvolveForSequenceClassification(SequenceClassification, TransEvolvePreTrainedModel):
