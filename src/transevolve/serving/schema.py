@@ -99,7 +99,7 @@ def request_class(command: str, limits: Limits, example: str) -> type[TextsReque
     """The request schema of a command, with the limits of the server."""
     base, text = REQUESTS.get(command, TextsRequest), limited_text(limits)
     described = Field(min_length=1, max_length=limits.texts, description="The texts", examples=[[example]])
-    return create_model(base.__name__, __base__=base, texts=(list[text], described))  # pyright: ignore[reportCallIssue, reportArgumentType]
+    return create_model(base.__name__, __base__=base, texts=(list[text], described))  # pyright: ignore[reportCallIssue, reportArgumentType, reportInvalidTypeForm]
 
 
 def explain_class(limits: Limits) -> type[ExplainRequest]:

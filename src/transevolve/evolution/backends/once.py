@@ -58,7 +58,7 @@ def _rows_at_once(block: Tensor) -> int:
 
 
 def _mixed_rows(block: Tensor, precision: Dtypes) -> int:
-    """Rows that one product averages. A low dtype takes all: its products would copy a part of the rows of each head."""
+    """Rows that one product averages: all of them in a low dtype, whose products would copy a part of each head."""
     if precision.way == "widened":
         return _rows_at_once(block)
     return block.shape[1] if precision.is_low else MIXED_ROWS
