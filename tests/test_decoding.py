@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from support import APPROXIMATE, EXACT
 from transevolve import TransEvolveConfig, TransEvolveForConditionalGeneration
@@ -269,6 +270,17 @@ def test_the_source_is_encoded_once(monkeypatch):
         model(encoder_outputs=(out.encoder_last_hidden_state,), decoder_input_ids=ids, use_cache=False).past_key_values
         is None
     )
+
+
+@torch.no_grad()
+def test_a_cache_has_one_past_per_block():
+    """Not one per layer; and it is no pytree, which would copy what beams share."""
+    model, batch = tiny("fullFF-2"), source()
+    cache = model(**batch, decoder_input_ids=targets(), use_cache=True).past_key_values
+    assert len(cache) == model.config.decoder_num_blocks == 2 < model.config.num_hidden_layers
+    with pytest.raises(TypeError, match="one past per block"):
+        cache.layers[0]
+    assert tree_leaves(cache) == [cache]
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -20,6 +20,7 @@ from transevolve.core.files import (
     remove_leftovers,
     report_full_disk,
     staging_folder,
+    staging_path,
     temporary,
     write_atomically,
 )
@@ -137,6 +138,16 @@ def test_a_full_disk_is_one_line(tmp_path, error):
     with pytest.raises(UserError, match=r"could not write .*file: no space left on the disk \([\d,]+ MB free\)"):  # noqa: SIM117
         with report_full_disk(tmp_path / "file"):
             raise error
+
+
+def test_a_full_disk_names_what_could_not_be_written(tmp_path):
+    """Neither the source of a copy nor a temporary folder."""
+    copied = OSError(errno.ENOSPC, "No space left on device", "/source", None, str(tmp_path / "copy"))
+    with pytest.raises(UserError, match=r"could not write .*/copy: "), report_full_disk(tmp_path / "file"):
+        raise copied
+    staged = staging_path(tmp_path / "run") / "model.safetensors"
+    with pytest.raises(UserError, match=rf"could not write {tmp_path}: "), report_full_disk(staged):
+        raise FULL["torch"]
 
 
 def test_other_errors_pass(tmp_path):

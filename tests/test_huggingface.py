@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 from transformers import AutoModelForSequenceClassification as AutoClassifier
 
@@ -191,6 +192,24 @@ def test_features_are_not_drawn_before_the_weights_fit(system, tmp_path, monkeyp
     path.write_text(json.dumps({**config, "hidden_size": 2**10, "num_attention_heads": 1}))
     monkeypatch.setattr("numpy.linalg.qr", lambda matrix: pytest.fail("drawn"))
     with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        AutoClassifier.from_pretrained(tmp_path)
+
+
+TOO_MUCH = {"hidden_size": 2**15, "intermediate_size": 2**17, "num_blocks": 2, "rotation_checksum": None}
+
+
+@pytest.mark.parametrize("variant", ["fullFF-1", "randomFF-1"])
+@pytest.mark.parametrize("weights", ["of another shape", "missing"])
+def test_no_memory_is_taken_for_weights_that_a_checkpoint_lacks(variant, weights, tmp_path, monkeypatch):
+    """The feed-forwards of these two blocks would take 400 GB."""
+    tiny(variant=variant).save_pretrained(tmp_path)
+    if weights == "missing":
+        save_file({"head.classifier.bias": torch.zeros(2)}, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **TOO_MUCH}))
+    monkeypatch.setattr(torch, "empty_like", lambda weight, **how: pytest.fail("memory was taken"))
+    message = "ignore_mismatched_sizes" if weights == "of another shape" else "does not contain the weights of this"
+    with pytest.raises((RuntimeError, ValueError), match=message):
         AutoClassifier.from_pretrained(tmp_path)
 
 

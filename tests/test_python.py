@@ -1,5 +1,6 @@
 """The package from Python: train, load, predict, evaluate, embed and explain, with lists, Series and DataFrames."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,14 @@ def test_the_same_frames_resume_the_same_run(run, folder, frame, capsys):
     assert again.results == run.results
     with pytest.raises(UserError, match="contains another training"):
         transevolve.train(splits, folder / "run", cache=str(folder / "cache"), **{**SMALL, "epochs": 2})
+
+
+def test_the_recorded_command_is_the_same_training(run, capsys):
+    """Whatever started Python."""
+    program, *words = shlex.split(run.results.command)
+    assert program == "transevolve"
+    assert main(words) == 0
+    assert "already finished" in capsys.readouterr().err
 
 
 def test_a_loaded_run_predicts_what_the_command_line_does(run, folder, capsys):

@@ -11,6 +11,7 @@ import pytest
 from training_support import losses, metrics, result, train, training_of, weights, write_csv
 from transevolve.cli import main
 from transevolve.runs.metrics_file import MetricsFile
+from transevolve.runs.results import seconds_per_epoch
 from transevolve.runs.storage import checkpoints, write_manifest
 
 STEPS = ["--training.epochs=3", "--training.save_steps=1", "--training.keep=30"]
@@ -119,6 +120,15 @@ def test_runs_shorter_than_an_interval_of_logging_have_loss_and_speed(csv, tmp_p
     assert train(*training_of(csv, run, "--training.epochs=1", "--training.log_steps=1000")) == 0
     assert len(losses(run)) == 1
     assert result(run)["tokens_per_second"] > 0
+
+
+def test_a_validation_of_a_short_run_is_not_multiplied():
+    """Two steps of sixteen in a second, then 135 s of validation: the other fourteen take 7 s."""
+    steps = {"step": 2, "epoch": 0.125, "seconds": 1.0, "loss": 0.5}
+    assert seconds_per_epoch([steps, {"step": 2, "epoch": 0.125, "seconds": 136.0, "eval_loss": 0.5}]) == 143.0
+    two = [{"step": n * 8, "epoch": n / 2, "seconds": n * 10.0, "loss": 0.5} for n in (1, 2, 3, 4)]
+    two.append({"step": 32, "epoch": 2.0, "seconds": 50.0, "eval_loss": 0.5})
+    assert seconds_per_epoch(two) == pytest.approx(25.0)
 
 
 OTHER = {

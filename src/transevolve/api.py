@@ -1,6 +1,5 @@
 """Training and runs from Python: `transevolve.train(...)` and `transevolve.load("run")`."""
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import torch
 
-from .config.files import load_recipe
+from .config.files import load_recipe, train_command
 from .config.recipe import Recipe
 from .core.devices import use_device
 from .core.errors import UserError, suggestion
@@ -114,16 +113,16 @@ def train(
     """
     from .training.train import train as run_training
 
-    found = [_sections(settings)]
+    found = _sections(settings)
     if data is not None:
         plain = isinstance(data, Mapping) and not any(map(is_frame, data.values()))
-        found.insert(0, {"data": data} if plain else {"data.path": stored(data, found[0].get("data.cache"))})
+        found = _sections({"data": data} if plain else {"data.path": stored(data, found.get("data.cache"))}) | found
     if output is not None:
-        found.append({"output": str(output)})
-    chosen = load_recipe(None if recipe is None else str(recipe), *found)
-    words = [f"{key}={value!r}" for key, value in {"recipe": recipe, **settings}.items() if value is not None]
+        found["output"] = str(output)
+    name = None if recipe is None else str(recipe)
+    chosen = load_recipe(name, found)
     with use_device(device):
-        run_training(chosen, f"transevolve.train({shlex.join(words)})")
+        run_training(chosen, train_command(name, found))
         return load(str(chosen.output), device)
 
 

@@ -1,13 +1,12 @@
 """`transevolve train`: trains a model from a recipe, flags, or both."""
 
-import json
 import shlex
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..config.command_line import POSITIONAL, sparse
-from ..config.files import load_recipe
+from ..config.files import load_recipe, train_command
 from ..config.recipe import ModelOptions, Recipe, TrainingOptions
 from ..data.options import DataOptions
 
@@ -49,14 +48,11 @@ class Options:
 
     def command(self) -> str:
         """The command line with these options."""
-        flags = [
-            f"--{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
-            for section, settings in self.overrides().items()
-            for key, values in (settings.items() if isinstance(settings, dict) else ())
-            for value in (values if isinstance(values, list) else [values])
-        ]
-        output = [] if self.output is None else [f"--output={self.output}"]
-        return shlex.join(["transevolve", "train", *([self.recipe] if self.recipe else []), *flags, *output])
+        given = {}
+        for section, settings in self.overrides().items():
+            nested = isinstance(settings, dict)
+            given |= {f"{section}.{key}": value for key, value in settings.items()} if nested else {section: settings}
+        return train_command(self.recipe, given)
 
 
 def run(options: Options) -> int:

@@ -1,5 +1,7 @@
 """Recipes: YAML files of typed settings, loaded by path or by the name of a bundled recipe."""
 
+import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
@@ -63,6 +65,16 @@ def fill(options: Any, settings: Mapping[str, Any], source: str = "", prefix: st
             setattr(options, key, read_value(kinds[key], value, declared[key].metadata.get("range")))
         except ValueError as error:
             raise UserError(f"{where}{prefix}{key}: {error}") from None
+
+
+def train_command(recipe: str | None, settings: Mapping[str, Any]) -> str:
+    """The command line of a training with settings by their dotted keys."""
+    flags = [
+        f"--{key}={value if isinstance(value, str | Path) else json.dumps(value, default=str)}"
+        for key, values in settings.items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
+    return shlex.join(["transevolve", "train", *([recipe] if recipe else []), *flags])
 
 
 def recipe_yaml(recipe: Recipe) -> str:

@@ -135,9 +135,15 @@ def report_full_disk(path: Path, hint: str = "free some space and run the same c
     except Exception as error:
         if not disk_is_full(error):
             raise
-        named = getattr(error, "filename", None)
-        where = Path(named) if isinstance(named, str) and not TEMPORARY.search(named) else path
+        where = _written(error, path)
         raise UserError(f"could not write {where}: {_free(where)}; {hint}") from error
+
+
+def _written(error: Exception, path: Path) -> Path:
+    """The file that an error is about, or else `path`; the folder of a temporary one."""
+    named = getattr(error, "filename2", None) or getattr(error, "filename", None)  # a copy names its source first
+    where = Path(named) if isinstance(named, str) and not TEMPORARY.search(named) else path
+    return next((part.parent for part in (where, *where.parents) if TEMPORARY.fullmatch(part.name)), where)
 
 
 def _free(path: Path) -> str:

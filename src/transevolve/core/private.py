@@ -1,7 +1,7 @@
 """All uses of private names of other libraries; they have no public equivalent.
 
-Besides these, `training/trainer.py`, `models/generation.py` and `models/heads/seq2seq.py` override private methods of
-Hugging Face's classes.
+Besides these, `training/trainer.py`, `models/base.py`, `models/generation.py` and `models/heads/seq2seq.py` override
+private methods of Hugging Face's classes.
 """
 
 import functools

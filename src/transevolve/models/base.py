@@ -1,5 +1,6 @@
 """Base of all models, TransEvolve's and peers': initialization, checked keywords, checked loading."""
 
+from contextvars import ContextVar
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from .pooling import PoolingHead
 # Arguments that tokenizers, pipelines, PEFT and `generate` pass to every model; they have no effect here.
 WITHOUT_EFFECT = {"token_type_ids", "cache_position", "logits_to_keep", "use_cache", "task_ids"}
 HEADS = ("head.", "lm_head.")
+_MAY_DIFFER = ContextVar("may_differ", default=False)  # whether weights of other shapes are accepted
 
 
 class TextModel(PreTrainedModel):
@@ -82,9 +84,13 @@ class TextModel(PreTrainedModel):
         Only a task head may be missing (an encoder's checkpoint made into a classifier) or unused.
         """
         kwargs.setdefault("key_mapping", cls._key_mapping)
-        model, info = super().from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
-            pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs
-        )
+        outer = _MAY_DIFFER.set(bool(kwargs.get("ignore_mismatched_sizes")))
+        try:
+            model, info = super().from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
+                pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs
+            )
+        finally:
+            _MAY_DIFFER.reset(outer)
         unfit = {
             kind: sorted(key for key in map(str, info.get(f"{kind}_keys") or ()) if not key.startswith(exempt))
             for kind, exempt in (("missing", HEADS), ("unexpected", (*HEADS, *model.left_out())))
@@ -96,6 +102,18 @@ class TextModel(PreTrainedModel):
                 " its config.json belongs to another model"
             )
         return (model, info) if output_loading_info else model
+
+    def _move_missing_keys_from_meta_to_device(self, missing_keys: Any, *args: Any, **kwargs: Any) -> None:
+        """Raises ValueError before memory is taken for weights that are missing or of another shape: a config.json
+        from elsewhere may ask for more than there is."""
+        lacking = missing_keys - self.all_tied_weights_keys.keys()
+        lacking = sorted(key for key in lacking if not key.startswith(HEADS))
+        if lacking and not _MAY_DIFFER.get():
+            raise ValueError(
+                f"the checkpoint does not contain the weights of this {type(self).__name__} (missing or of another"
+                f" shape: {', '.join(lacking[:3])}): its config.json belongs to another model"
+            )
+        super()._move_missing_keys_from_meta_to_device(missing_keys, *args, **kwargs)
 
     def left_out(self) -> tuple[str, ...]:
         """Prefixes of weights in a checkpoint, besides heads, that this model does not use."""

@@ -1,10 +1,19 @@
 """`TransEvolveCache`: the state of decoding as a Hugging Face cache."""
 
+from typing import Any, Never
+
 from torch import Tensor
 from transformers import Cache
 
 from ..evolution.backends.state import Stream
 from ..evolution.decoder_state import DecoderState
+
+
+class NoLayers(list):
+    """The empty list of layers that Hugging Face's cache keeps; asking for one of them is an error."""
+
+    def __getitem__(self, index: Any) -> Never:
+        raise TypeError("a TransEvolveCache has one past per block, which its depths share, not one per layer")
 
 
 class TransEvolveCache(DecoderState, Cache):
@@ -14,7 +23,7 @@ class TransEvolveCache(DecoderState, Cache):
     """
 
     def __init__(self, streams: list[Stream], rows_of: int | None = None):
-        Cache.__init__(self, layers=[])
+        Cache.__init__(self, layers=NoLayers())
         DecoderState.__init__(self, streams, rows_of)
 
     def __len__(self) -> int:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
@@ -73,11 +74,19 @@ def load_model(folder: Path, auto_class: Any, keep_int8: bool = True) -> PreTrai
 
 def _load_int8(folder: Path, auto_class: Any, keep_int8: bool) -> PreTrainedModel:
     stored = load_file(folder / INT8_WEIGHTS)
-    model = auto_class.from_config(AutoConfig.from_pretrained(folder, trust_remote_code=False))
-    missing, unknown = model.load_state_dict(float_weights(stored), strict=False)
-    wrong = [*(name for name in missing if name not in model.all_tied_weights_keys), *unknown]
+    weights, config = float_weights(stored), AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    with torch.device("meta"):  # a config.json may ask for more than there is memory
+        planned = auto_class.from_config(config)
+    shapes = {name: weight.shape for name, weight in planned.state_dict().items()}
+    tied = planned.all_tied_weights_keys
+    wrong = [name for name in shapes if name not in weights and name not in tied]
+    wrong += [name for name, weight in weights.items() if weight.shape != shapes.get(name)]
     if wrong:
-        raise UserError(f"{folder / INT8_WEIGHTS} belongs to another model: {wrong[0]} is missing or unknown")
+        raise UserError(
+            f"{folder / INT8_WEIGHTS} belongs to another model: {min(wrong)} is missing, unknown or of another shape"
+        )
+    model = auto_class.from_config(config)
+    model.load_state_dict(weights, strict=False)
     return (restore(model, stored) if keep_int8 else model).eval()
 
 

@@ -1,6 +1,7 @@
 """`results.json`: the scores of a run, and what they depend on."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ class Result:
             validation=validation,
             test=test,
             seconds=last["seconds"] + (refit_seconds or 0.0),
-            seconds_per_epoch=last["seconds"] / max(last["epoch"], 1e-9),
+            seconds_per_epoch=seconds_per_epoch(rows),
             tokens_per_second=sorted(rates)[len(rates) // 2] if rates else 0.0,
             seed=recipe.training.seed,
             command=command,
@@ -100,6 +101,15 @@ class Result:
             start=recipe.model.start,
             baseline=baseline or {},
         )
+
+
+def seconds_per_epoch(rows: list[dict[str, Any]]) -> float:
+    """The seconds of an epoch, of whose steps a short run made a few; its validations are as long as they were."""
+    last, scored = rows[-1], 0.0
+    for before, row in pairwise(rows):
+        if any(name.startswith("eval_") for name in row):
+            scored += row["seconds"] - before["seconds"]
+    return (last["seconds"] - scored) / max(last["epoch"], 1e-9) + scored / max(last["epoch"], 1.0)
 
 
 def read_results(path: Path) -> Result:
