@@ -24,7 +24,7 @@ from transevolve.inference import load
 from transevolve.kinds import KINDS, register, resolve
 from transevolve.kinds.classification import Classification
 from transevolve.kinds.registry import decide, higher_is_better
-from transevolve.kinds.regression import StandardizedCollator
+from transevolve.kinds.regression import UNCALIBRATED, StandardizedCollator, best_line
 from transevolve.models.build import build_transevolve
 
 WORDS = {"awful": -20, "weak": -10, "plain": 0, "fine": 10, "superb": 20}
@@ -121,6 +121,26 @@ def test_a_label_that_is_not_a_number_is_named(label, reported, tmp_path, capsys
 def test_fillers_do_not_count_as_numbers():
     rows = [{"input_ids": [1], "labels": label} for label in (-100.0, 5.0, -100)]
     assert StandardizedCollator(0, 5.0, 10.0)(rows)["labels"].tolist() == [-10.5, 0.0, -100.0]
+
+
+def test_calibration_narrows_predictions_that_spread_too_far():
+    draw = np.random.RandomState(0)
+    labels = draw.normal(100, 5, 60)
+    slope, shift = best_line(2 * labels - 90 + draw.normal(0, 1, 60), labels)
+    assert slope == pytest.approx(0.5, abs=0.02)
+    assert shift == pytest.approx(45, abs=3)
+    for outputs, truth in ((labels[:9] * 2, labels[:9]), (-labels, labels), (np.ones(60), labels), (labels, labels)):
+        assert best_line(outputs, truth) == UNCALIBRATED
+
+
+def test_a_refitted_model_keeps_the_calibration_that_validation_chose(tmp_path):
+    path = write_numbers(tmp_path / "prices.csv")
+    for name, refit in (("run", "false"), ("again", "true")):
+        more = ["--model.initialization=small", f"--training.refit={refit}"]
+        assert train(*training_of(path, tmp_path / name, *more)) == 0
+    chosen, kept = (AutoModelForSequenceClassification.from_pretrained(tmp_path / n).config for n in ("run", "again"))
+    assert chosen.calibration == kept.calibration != UNCALIBRATED
+    assert chosen.label_mean != kept.label_mean
 
 
 def test_regression_learns_the_same_in_parts(tmp_path):

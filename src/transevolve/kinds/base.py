@@ -115,6 +115,7 @@ class Kind(ABC):
         metrics: The name of each metric, and whether higher is better. The first selects the model by default.
         patience: Validations without improvement after which training stops, by default; 0 disables it.
         scored_alike: Whether validation during training is scored exactly like the selected model.
+        chosen_on_validation: Fields of the model's configuration that scoring during training sets.
         evaluation_options: Options of `evaluate` that this kind supports, among those that only some kinds support.
         reading: Data settings of the training that also apply to a file of `evaluate`.
         head: The model's head, as in `transevolve.models.heads` without its prefix.
@@ -134,6 +135,7 @@ class Kind(ABC):
     metrics: ClassVar[Mapping[str, bool]]
     patience: ClassVar[int] = 0
     scored_alike: ClassVar[bool] = True
+    chosen_on_validation: ClassVar[tuple[str, ...]] = ()
     evaluation_options: ClassVar[frozenset[str]] = frozenset({"file", "text"})
     reading: ClassVar[frozenset[str]] = frozenset({"text", "max_length"})
     head: ClassVar[str]

@@ -84,6 +84,7 @@ class MultiLabel(EncoderKind):
         "training.refit": "would train on the rows that choose the thresholds",
     }
 
+    chosen_on_validation = ("thresholds",)
     starts_as_bag = True
     explained = True
 

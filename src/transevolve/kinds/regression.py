@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -27,7 +27,12 @@ from .base import LossFunction, Prediction, Score
 from .encoder import EncoderKind
 from .session import Session
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 CALIBRATION_ROWS = 1_000
+LEAST_CALIBRATED = 10
+UNCALIBRATED = [1.0, 0.0]
 SNIPPET = """import transevolve  # registers the model
 from transformers import pipeline
 
@@ -127,6 +132,7 @@ class Regression(EncoderKind):
         "training.class_weights": "applies to classes, which regression does not have",
     }
     graph_output = "value"
+    chosen_on_validation = ("calibration",)
     starts_as_bag = True
 
     def bag_targets(self, labels: np.ndarray, data: TextData) -> np.ndarray:
@@ -156,7 +162,8 @@ class Regression(EncoderKind):
         assert data.train is not None
         labels = column_views(data.train, "labels").array()
         model = super().build(recipe, data)
-        model.config.update({"label_mean": float(labels.mean()), "label_scale": float(labels.std()) or 1.0})
+        scale = float(labels.std()) or 1.0
+        model.config.update({"label_mean": float(labels.mean()), "label_scale": scale, "calibration": UNCALIBRATED})
         return model
 
     def loss(self, recipe: Recipe, data: TextData) -> LossFunction:
@@ -166,8 +173,20 @@ class Regression(EncoderKind):
         config = session.model.config
         return StandardizedCollator(session.pad, config.label_mean, config.label_scale)
 
+    def score(self, session: Session, rows: "Dataset", *, final: bool = True, **options: Any) -> Score:
+        """During training, the rows are those of validation, and outputs are calibrated on them."""
+        config = session.model.config
+        if final:
+            return super().score(session, rows)
+        config.update({"calibration": UNCALIBRATED})
+        outputs, labels = self.row_outputs(session, rows)
+        slope, shift = best_line(outputs[:, 0], labels)
+        config.update({"calibration": [slope, shift]})
+        return self.assess(slope * outputs + shift, labels, config)
+
     def graph(self, logits: Tensor, config: PreTrainedConfig) -> Tensor:
-        return logits * config.label_scale + config.label_mean
+        scale, mean = output_scale(config)
+        return logits * scale + mean
 
     def constant_output(self, labels: np.ndarray, outputs: int) -> np.ndarray:
         return labels.mean(keepdims=True)
@@ -203,7 +222,28 @@ class Regression(EncoderKind):
         return "predicts a number from a text"
 
     def snippet(self, name: str, config: PreTrainedConfig) -> str:
-        return SNIPPET.format(name=name, scale=config.label_scale, mean=config.label_mean)
+        scale, mean = output_scale(config)
+        return SNIPPET.format(name=name, scale=scale, mean=mean)
+
+
+def output_scale(config: PreTrainedConfig) -> tuple[float, float]:
+    """Factor and summand that turn the model's outputs into labels; older models are not calibrated."""
+    slope, shift = getattr(config, "calibration", UNCALIBRATED)
+    return slope * config.label_scale, slope * config.label_mean + shift
+
+
+def best_line(outputs: np.ndarray, labels: np.ndarray) -> list[float]:
+    """Slope and intercept of least squares; 1 and 0 if these have the lower leave-one-out error, or order is lost."""
+    deviations, rows = outputs - outputs.mean(), len(outputs)
+    squares = float(deviations @ deviations)
+    if rows < LEAST_CALIBRATED or squares == 0:
+        return UNCALIBRATED
+    slope = float(deviations @ labels) / squares
+    shift = float(labels.mean() - slope * outputs.mean())
+    leverage = 1 / rows + deviations**2 / squares
+    left_out = (labels - slope * outputs - shift) / (1 - leverage).clip(min=np.finfo(float).eps)
+    better = np.mean(left_out**2) < np.mean((labels - outputs) ** 2)
+    return [slope, shift] if slope > 0 and better else UNCALIBRATED
 
 
 @torch.no_grad()

@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,11 @@ class Interrupted(Exception):
 
 @dataclass
 class Run:
-    """The recipe, data and state of one run."""
+    """The recipe, data and state of one run.
+
+    Attributes:
+        chosen: Fields of the model's configuration that another run chose on validation.
+    """
 
     recipe: Recipe
     folder: Path
@@ -61,6 +65,7 @@ class Run:
     kind: Kind
     decided: Sequence[str] = ()
     validates: bool = True
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         self.training = self.recipe.training
@@ -99,7 +104,7 @@ class Run:
             model, validation, data, taught = self.self_train(model, validation)
         refit_seconds = None
         if self.training.refit:
-            model, refit_seconds = self.refit(data, average is not None and average["used"])
+            model, refit_seconds = self.refit(model, data, average is not None and average["used"])
         tested = None if self.data.test is None else self.score(model, "test", final=True)
         test = tested and tested.metrics
         for split, scores in (("validation", validation), ("test", test or {})):
@@ -148,7 +153,8 @@ class Run:
         """Average the last checkpoints; returns the better model, its scores and what was compared."""
         steps, folder = self.average()
         other = load_model(folder, self.kind.auto_class).to(self.state.device)  # pyright: ignore[reportArgumentType]
-        scores = self.score(other, "validation", final=False).metrics
+        # Fields of its configuration come from the last checkpoint and are published with it.
+        scores = self.score(other, "validation", final=bool(self.kind.chosen_on_validation)).metrics
         better = self.better(scores, alone)
         if self.state.is_main_process:
             compared = f"{self.metric} {scores[self.metric]:.4f}, step {best_step:,} {alone[self.metric]:.4f}"
@@ -198,13 +204,15 @@ class Run:
             return model, validation, self.data, facts
         return self.published(checkpoint, () if self.training.refit else ("test",)), scores, data, facts
 
-    def refit(self, data: TextData, averaged: bool) -> tuple[PreTrainedModel, float]:
+    def refit(self, selected: PreTrainedModel, data: TextData, averaged: bool) -> tuple[PreTrainedModel, float]:
         """Train again on all rows, with as many epochs; returns the model and the seconds it took."""
         if self.state.is_main_process:
             say("training again on all rows, including validation (training.refit)")
         options = replace(self.training, patience=0, eval_steps=0)
         recipe = replace(self.recipe, training=options)
-        again = Run(recipe, self.folder / REFIT, joined(data), self.state, self.stop, self.kind, validates=False)
+        chosen = {name: getattr(selected.config, name) for name in self.kind.chosen_on_validation}
+        folder, rows = self.folder / REFIT, joined(data)
+        again = Run(recipe, folder, rows, self.state, self.stop, self.kind, validates=False, chosen=chosen)
         again.folder.mkdir(exist_ok=True)
         metrics = MetricsFile(again.folder)
         step = again.fit(metrics)
@@ -230,6 +238,7 @@ class Run:
         """Train to the end; returns the step with the best validation score, or the last step without validation."""
         set_seed(self.training.seed)
         model = self.kind.build(self.recipe, self.data)
+        model.config.update(self.chosen)
         batches = self.batches(model)
         self.filled = [*self.decided, *fill_in(self.recipe, self.data, model, batches)]
         checkpoints = self.folder / CHECKPOINTS
