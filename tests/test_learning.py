@@ -33,7 +33,7 @@ def test_what_was_decided_is_recorded(run):
     recipe = load_run_recipe(run)
     assert recipe.model.initialization == "bag"
     assert (recipe.model.pooling, recipe.model.drop_unseen, recipe.model.position_scale) == ("weighted", True, 0.1)
-    assert recipe.training.epochs == bag_defaults(108, 2)["training.epochs"]
+    assert recipe.training.epochs == bag_defaults(108, 1000, 2)["training.epochs"]
     filled = json.loads((run / "data.json").read_text())["filled"]
     assert "training.epochs" in filled
     assert "training.batch_size" not in filled
