@@ -5,7 +5,7 @@
 
 `DATA` holds `{imdb,ag_news}/{train,test}.jsonl.gz` and `imdb/unsup.jsonl.gz`. The first `--rows` training rows train,
 the last 5,000 score; the test set is only read to leave its texts out of the unlabelled ones, which AG News has none
-of. The bag of vectors is the model without its encoder, with dropout on pooling weights and pairs instead of on vectors.
+of. The bag of vectors is the model without its encoder, with dropout on pooling weights and pairs instead of vectors.
 """
 
 import argparse
