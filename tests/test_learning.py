@@ -6,11 +6,14 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 import transevolve
 from training_support import result, train, weights, write_csv
+from transevolve.cli import main
 from transevolve.config.files import load_recipe
 from transevolve.config.learning import bag_defaults
+from transevolve.explain.observe import Observer
 from transevolve.kinds.bag_start import rows_within
 from transevolve.runs.folder import load_run_recipe
 
@@ -33,7 +36,7 @@ def test_what_was_decided_is_recorded(run):
     recipe = load_run_recipe(run)
     assert recipe.model.initialization == "bag"
     assert (recipe.model.pooling, recipe.model.drop_unseen, recipe.model.position_scale) == ("weighted", True, 0.1)
-    assert recipe.training.epochs == bag_defaults(108, 2)["training.epochs"]
+    assert recipe.training.epochs == bag_defaults(108, 1000, 2)["training.epochs"]
     filled = json.loads((run / "data.json").read_text())["filled"]
     assert "training.epochs" in filled
     assert "training.batch_size" not in filled
@@ -47,6 +50,28 @@ def test_a_run_with_pairs_predicts_what_it_scored(csv, tmp_path, capsys):
     assert (model.head.bigrams.owner >= 0).sum() > 20
     assert model.head.bigrams.weight.abs().max() > 0
     assert result(run)["validation"]["accuracy"] == 1.0
+
+
+def test_a_run_with_pairs_is_quantized_and_explained_and_reads_windows(csv, tmp_path, capsys):
+    run = tmp_path / "run"
+    more = ["--model.bigrams=512", "--data.long=window", "--data.max_length=8"]
+    assert train("--data.path", csv, "--output", run, *QUICK, *more) == 0
+    assert main(["quantize", str(run), "--output", str(tmp_path / "int8")]) == 0
+    assert main(["explain", str(run), "the film was great", "--output", str(tmp_path / "page.html")]) == 0
+    texts = ["the film was great", "it was awful and weak " * 5]
+    loaded = [transevolve.load(folder) for folder in (run, tmp_path / "int8")]
+    assert torch.equal(*(one.model.head.bigrams.weight for one in loaded))
+    found, other = ([p.probabilities["yes"] for p in one.predict(texts)] for one in loaded)
+    assert found[0] > 0.5 > found[1]
+    assert other == pytest.approx(found, abs=0.05)
+    assert Observer(run).observe(texts[0]).readout[-1].max() == pytest.approx(found[0], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "classes", "slots"), [(4_999_999, 2, 0), (5_000_000, 2, 65_536), (5_000_000, 1, 0), (5_000_000, 17, 0)]
+)
+def test_pairs_are_for_many_tokens_and_few_classes(tokens, classes, slots):
+    assert bag_defaults(25_000, tokens, classes)["model.bigrams"] == slots
 
 
 def test_the_same_command_finds_its_run_and_another_setting_is_refused(run, csv, capsys):

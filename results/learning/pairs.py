@@ -1,10 +1,11 @@
-"""What pairs of neighbouring tokens add on IMDB: linear models, and a bag of vectors trained like the product's head.
+"""What pairs of neighbouring tokens add: linear models, and a bag of vectors trained like the product's head.
 
     python results/learning/pairs.py --data DATA
+    python results/learning/pairs.py --data DATA --task ag_news --rows 64200 --lengths 512
 
-`DATA` holds `imdb/{train,unsup}.jsonl.gz`. The first 20,000 training rows train, the other 5,000 score; the test set is
-only read to leave its texts out of the unlabelled ones. The bag of vectors is the model without its encoder, with
-dropout on pooling weights and pairs instead of on vectors.
+`DATA` holds `{imdb,ag_news}/{train,test}.jsonl.gz` and `imdb/unsup.jsonl.gz`. The first `--rows` training rows train,
+the last 5,000 score; the test set is only read to leave its texts out of the unlabelled ones, which AG News has none
+of. The bag of vectors is the model without its encoder, with dropout on pooling weights and pairs instead of vectors.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from curves import plain, read
 from scipy.sparse import csr_matrix, diags, hstack
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -27,7 +29,7 @@ from transevolve.data.tokenizers import train_wordpiece
 from transevolve.models.bigrams import BigramWeights
 from transevolve.models.start import set_pairs
 
-TRAIN, VOCAB, WIDTH, BATCH, SLOTS = 20_000, 16_000, 128, 64, 65_536
+HELD, VOCAB, WIDTH, BATCH, SLOTS = 5_000, 16_000, 128, 64, 65_536
 
 
 @dataclass
@@ -43,9 +45,11 @@ class Texts:
         return np.repeat(np.arange(len(self.labels)), np.diff(self.offsets))
 
 
-def encoded(data: Path, length: int) -> tuple[Texts, list[np.ndarray]]:
-    rows, more = (read(data / "imdb" / f"{name}.jsonl.gz") for name in ("train", "unsup"))
-    tested = {plain(row["text"]) for row in read(data / "imdb" / "test.jsonl.gz")}
+def encoded(data: Path, task: str, train: int, length: int) -> tuple[Texts, list[np.ndarray]]:
+    rows = read(data / task / "train.jsonl.gz")
+    rows = rows[:train] + rows[-HELD:]
+    more = read(data / "imdb" / "unsup.jsonl.gz") if task == "imdb" else []
+    tested = {plain(row["text"]) for row in read(data / task / "test.jsonl.gz")}
     tokenizer = train_wordpiece([row["text"] for row in rows], VOCAB, length)
     other = [row["text"] for row in more if plain(row["text"]) not in tested]
 
@@ -56,7 +60,8 @@ def encoded(data: Path, length: int) -> tuple[Texts, list[np.ndarray]]:
 
     labelled = list(ids([row["text"] for row in rows]))
     offsets = np.cumsum([0, *map(len, labelled)])
-    return Texts(np.concatenate(labelled), offsets, np.array([row["label"] for row in rows])), list(ids(other))
+    labels = np.unique([row["label"] for row in rows], return_inverse=True)[1]
+    return Texts(np.concatenate(labelled), offsets, labels), list(ids(other))
 
 
 def slots_of(texts: Texts, bigrams: BigramWeights) -> np.ndarray:
@@ -70,34 +75,40 @@ def slots_of(texts: Texts, bigrams: BigramWeights) -> np.ndarray:
 
 def linear_scores(texts: Texts, slots: np.ndarray) -> Iterator[tuple[str, float]]:
     labels, ones = texts.labels, np.ones(len(slots), dtype=np.float32)
+    train, classes = len(labels) - HELD, np.unique(labels)
     single = csr_matrix((ones, (texts.owners, texts.ids)), shape=(len(labels), VOCAB))
     pairs = csr_matrix((ones, (texts.owners, slots)), shape=(len(labels), SLOTS + 1))[:, :SLOTS]
     for name, counts in (("tokens", single), ("tokens and pairs", hstack([single, pairs]).tocsr())):
         counts.sum_duplicates()
-        tfidf = TfidfTransformer(sublinear_tf=True).fit(counts[:TRAIN]).transform(counts)
-        present = (counts > 0).astype(np.float32)
-        per_class = [np.asarray(present[:TRAIN][labels[:TRAIN] == k].sum(0)).ravel() + 1 for k in (0, 1)]
-        ratio = np.log(per_class[1] / per_class[1].sum()) - np.log(per_class[0] / per_class[0].sum())
-        for kind, features, c in (("TF-IDF", tfidf, 10), ("log ratios", (present @ diags(ratio)).tocsr(), 0.1)):
-            model = LogisticRegression(C=c, max_iter=300, solver="liblinear").fit(features[:TRAIN], labels[:TRAIN])
-            yield f"logistic regression, {kind} of {name}", float(model.score(features[TRAIN:], labels[TRAIN:]))
+        tfidf = TfidfTransformer(sublinear_tf=True).fit(counts[:train]).transform(counts)
+        kinds = [("TF-IDF", tfidf, 10)]
+        if len(classes) == 2:
+            present = (counts > 0).astype(np.float32)
+            per_class = [np.asarray(present[:train][labels[:train] == k].sum(0)).ravel() + 1 for k in classes]
+            ratio = np.log(per_class[1] / per_class[1].sum()) - np.log(per_class[0] / per_class[0].sum())
+            kinds.append(("log ratios", (present @ diags(ratio)).tocsr(), 0.1))
+        for kind, features, c in kinds:
+            one = LogisticRegression(C=c, max_iter=300, solver="liblinear")
+            model = (one if len(classes) == 2 else OneVsRestClassifier(one)).fit(features[:train], labels[:train])
+            yield f"logistic regression, {kind} of {name}", float(model.score(features[train:], labels[train:]))
 
 
 class Bag(nn.Module):
     def __init__(self, start: BagStart, pair_dropout: float = 0.5, token_dropout: float = 0.3):
         super().__init__()
+        labels = start.classes.shape[1]
         classes = start.classes / np.exp(start.log_idf)[:, None]
         classes /= math.sqrt((classes[np.abs(start.classes).sum(1) > 0] ** 2).mean())
         vectors = np.concatenate([start.vectors * math.sqrt(WIDTH), classes], axis=1)
         self.embedding = nn.Parameter(torch.from_numpy(vectors.astype(np.float32)))
         self.token_weight = nn.Parameter(torch.from_numpy(start.log_idf))
-        self.pairs = nn.Parameter(torch.zeros(SLOTS + 1, 2))
-        self.norm, self.head = nn.LayerNorm(WIDTH, eps=1e-6), nn.Linear(WIDTH, 2)
+        self.pairs = nn.Parameter(torch.zeros(SLOTS + 1, labels))
+        self.norm, self.head = nn.LayerNorm(WIDTH, eps=1e-6), nn.Linear(WIDTH, labels)
         self.pair_dropout, self.token_dropout = pair_dropout, token_dropout
         with torch.no_grad():
             self.head.bias.zero_()
             self.head.weight.zero_()
-            self.head.weight[:, -2:] = torch.eye(2)
+            self.head.weight[:, -labels:] = torch.eye(labels)
 
     def forward(self, ids: Tensor, slots: Tensor, lengths: Tensor) -> Tensor:
         first = lengths.cumsum(0) - lengths
@@ -113,12 +124,12 @@ class Bag(nn.Module):
 def bag_score(texts: Texts, slots: np.ndarray, start: BagStart, epochs: int, pair_rate: float) -> float:
     torch.manual_seed(0)
     model, order = Bag(start), np.random.RandomState(0)
-    rates = {"embedding": 0.3, "pairs": pair_rate}
+    train, rates = len(texts.labels) - HELD, {"embedding": 0.3, "pairs": pair_rate}
     groups = [
         {"params": [value], "lr": 1e-3 * rates.get(name, 1.0), "weight_decay": 0.01 if value.ndim > 1 else 0.0}
         for name, value in model.named_parameters()
     ]
-    optimizer, steps = torch.optim.AdamW(groups), epochs * (TRAIN // BATCH)
+    optimizer, steps = torch.optim.AdamW(groups), epochs * (train // BATCH)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda s: max(0.0, min(10 * (s + 1) / steps, 1 - s / steps))
     )
@@ -129,14 +140,14 @@ def bag_score(texts: Texts, slots: np.ndarray, start: BagStart, epochs: int, pai
         return model(torch.from_numpy(texts.ids[places]), torch.from_numpy(slots[places]), lengths)
 
     for _ in range(epochs):
-        for rows in order.permutation(TRAIN)[: TRAIN // BATCH * BATCH].reshape(-1, BATCH):
+        for rows in order.permutation(train)[: train // BATCH * BATCH].reshape(-1, BATCH):
             functional.cross_entropy(logits(rows), torch.from_numpy(texts.labels[rows])).backward()
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
     model.eval()
     with torch.no_grad():
-        held = np.arange(TRAIN, len(texts.labels)).reshape(-1, 500)
+        held = np.arange(train, len(texts.labels)).reshape(-1, 500)
         right = [(logits(rows).argmax(1).numpy() == texts.labels[rows]).mean() for rows in held]
     return float(np.mean(right))
 
@@ -144,16 +155,19 @@ def bag_score(texts: Texts, slots: np.ndarray, start: BagStart, epochs: int, pai
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--task", choices=["imdb", "ag_news"], default="imdb")
+    parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--lengths", type=int, nargs="*", default=[512, 1024])
     options = parser.parse_args()
     for length in options.lengths:
-        texts, more = encoded(options.data, length)
-        last = texts.offsets[TRAIN]
+        texts, more = encoded(options.data, options.task, options.rows, length)
+        last, classes = texts.offsets[options.rows], int(texts.labels.max()) + 1
         start = bag_start(
-            texts.ids[:last], texts.offsets[: TRAIN + 1], np.eye(2)[texts.labels[:TRAIN]], vocab_size=VOCAB,
+            texts.ids[:last], texts.offsets[: options.rows + 1], np.eye(classes)[texts.labels[: options.rows]],
+            vocab_size=VOCAB,
             width=WIDTH, special=range(5), unlabelled=more, bigrams=SLOTS,
         )  # fmt: skip
-        bigrams = BigramWeights(SLOTS, 2, VOCAB)
+        bigrams = BigramWeights(SLOTS, classes, VOCAB)
         set_pairs(bigrams, start.pairs)
         slots = slots_of(texts, bigrams)
         for name, score in linear_scores(texts, slots):

@@ -7,6 +7,7 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..data import TextData
 from ..data.vector_files import vector_width
+from ..data.views import column_array
 from ..models.settings import DEFAULT_VARIANT, SIZES, VARIANTS
 
 SHAPE = {"model.hidden_size", "model.num_attention_heads", "model.intermediate_size", "model.block_depth"}
@@ -24,7 +25,8 @@ def decided_for_texts(recipe: Recipe, data: TextData, bag: bool) -> dict[str, An
     if start == "bag":
         assert data.train is not None
         blocks = model.num_blocks or VARIANTS[model.variant or DEFAULT_VARIANT]["num_blocks"]
-        own = bag_defaults(len(data.train), len(data.labels), blocks)
+        tokens = int(column_array(data.train, "length").sum())
+        own = bag_defaults(len(data.train), tokens, len(data.labels), blocks)
         if model.size is not None:
             own = {key: value for key, value in own.items() if key not in SHAPE}
         elif model.hidden_size is not None:
