@@ -243,5 +243,5 @@ def test_page_draws_in_a_browser(page):
     assert parts["readout"][0].count("<title>") == 6
     assert parts["attention"][0].count("<rect") >= n * n + n
     assert parts["drift"][0].count("<rect") == 4
-    assert "After depth 2 it would say" in drawn
+    assert "After depth 2 it would predict" in drawn
     assert "<b>good" not in drawn

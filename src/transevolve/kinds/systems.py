@@ -1,7 +1,7 @@
 """Builds the model of a recipe, for any system."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -12,12 +12,11 @@ from ..config.recipe import MARIAN, OURS, ModelOptions
 from ..core.errors import UserError, suggestion
 from ..data.pair_tokenizers import is_paired, separator_id
 from ..models.build import build_marian, build_peer, build_transevolve
-from ..models.heads import MODELS, PEER
+from ..models.heads import PEER, TRANSEVOLVE, heads_of
 from ..models.settings import PeerSettings
 from ..peers import SYSTEMS
 
 TRANSLATES = "ForConditionalGeneration"
-LAYERS = {"num_blocks", "block_depth"}
 CHOICES = {"system", "variant", "size", "settings", "initialization", "vectors", "start"}
 NOT_MARIANS = {"embedding_dropout", "initializer_range", "position_scale", "pooling", "bigrams", "drop_unseen"}
 
@@ -58,48 +57,69 @@ def possible_shape(options: ModelOptions) -> ModelOptions:
 
 
 def _build(head: str, options: ModelOptions, facts: dict[str, Any]) -> PreTrainedModel:
-    _require_head(options.system, head)
-    size = options.size or "small"
-    settings = {name: value for name, value in asdict(options).items() if value is not None and name not in CHOICES}
+    family = _with_head(options.system, head)
+    values = asdict(options).items()
+    settings = {name: value for name, value in values if value is not None and name in family.uses - CHOICES}
     try:
-        if options.is_ours:
-            if options.settings is not None:
-                raise UserError("model.settings is for other systems: TransEvolve has keys such as model.dropout")
-            return build_transevolve(head, options.label, size, **{**facts, **settings})
-        layers = settings.get("num_blocks", 1) * settings.get("block_depth", 6)
-        used = {name: settings[name] for name in shared_settings(options.system) & settings.keys() - LAYERS}
-        if options.system == MARIAN:
-            return build_marian(size, **facts, **used, num_hidden_layers=layers)
-        more = {"num_hidden_layers": layers, "system_settings": options.settings}
-        return build_peer(head, options.system, size, **facts, **used, **more)
+        return family.build(head, options, options.size or "small", {**facts, **settings})
     except (ValueError, StrictDataclassError) as error:
         raise UserError(f"model: {error.__cause__ or error}") from error
 
 
+def _build_ours(head: str, options: ModelOptions, size: str, settings: dict[str, Any]) -> PreTrainedModel:
+    if options.settings is not None:
+        raise UserError("model.settings is for other systems: TransEvolve has keys such as model.dropout")
+    return build_transevolve(head, options.label, size, **settings)
+
+
+def _build_marian(head: str, options: ModelOptions, size: str, settings: dict[str, Any]) -> PreTrainedModel:
+    return build_marian(size, **_in_layers(settings))
+
+
+def _build_peer(head: str, options: ModelOptions, size: str, settings: dict[str, Any]) -> PreTrainedModel:
+    return build_peer(head, options.system, size, system_settings=options.settings, **_in_layers(settings))
+
+
+def _in_layers(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a system without blocks."""
+    layers = settings.pop("num_blocks", 1) * settings.pop("block_depth", 6)
+    return {**settings, "num_hidden_layers": layers}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Systems whose models are built in the same way: their names, heads, and the settings of `model` that they use."""
+
+    names: Collection[str]
+    heads: Collection[str]
+    uses: frozenset[str]
+    build: Callable[[str, ModelOptions, str, dict[str, Any]], PreTrainedModel]
+
+
+SHARED = {f.name for f in fields(PeerSettings)} | {"num_blocks", "block_depth"}
+FAMILIES = (
+    Family([OURS], heads_of(TRANSEVOLVE), frozenset(f.name for f in fields(ModelOptions)), _build_ours),
+    Family([MARIAN], [TRANSLATES], frozenset(SHARED - NOT_MARIANS | CHOICES - {"variant", "settings"}), _build_marian),
+    Family(SYSTEMS, heads_of(PEER), frozenset(SHARED | CHOICES - {"variant"}), _build_peer),
+)
+
+
+def family_of(system: str) -> Family | None:
+    return next((family for family in FAMILIES if system in family.names), None)
+
+
 def unused(options: ModelOptions) -> list[str]:
     """The settings that are set, but that the system does not use."""
-    if options.is_ours:
-        return []
-    used = {
-        *CHOICES - {"variant", "settings"},
-        *shared_settings(options.system),
-        *({"settings"} if options.system != MARIAN else ()),
-    }
-    return [f"model.{name}" for name, value in asdict(options).items() if value is not None and name not in used]
+    family = _with_head(options.system)
+    return [f"model.{name}" for name, value in asdict(options).items() if value is not None and name not in family.uses]
 
 
-def shared_settings(system: str) -> set[str]:
-    """The settings that a system other than TransEvolve shares with it."""
-    shared = {f.name for f in fields(PeerSettings)} | LAYERS
-    return shared - NOT_MARIANS if system == MARIAN else shared
-
-
-def _require_head(system: str, head: str) -> None:
+def _with_head(system: str, head: str | None = None) -> Family:
     """Raise an error if the system does not exist or does not support the head."""
-    heads = {model.name.removeprefix("Peer") for model in MODELS if model.model_type == PEER}
-    known = [OURS, *([MARIAN] if head == TRANSLATES else []), *(SYSTEMS if head in heads else [])]
-    if system in known:
-        return
-    if system in SYSTEMS or system == MARIAN:
+    known = [name for family in FAMILIES if head is None or head in family.heads for name in family.names]
+    family = family_of(system)
+    if family is None:
+        raise UserError(f"unknown model.system {system!r}" + suggestion(system, known))
+    if system not in known:
         raise UserError(f"model.system {system!r} has no model {head!r}: choose from {', '.join(known)}")
-    raise UserError(f"unknown model.system {system!r}" + suggestion(system, known))
+    return family

@@ -8,7 +8,7 @@ from ..core.errors import suggestion
 from .auto import model_class
 from .checks import require_known
 from .config import TransEvolveConfig
-from .heads import MODELS, PEER, TRANSEVOLVE
+from .heads import PEER, TRANSEVOLVE, heads_of
 from .peer_config import PeerConfig
 from .settings import DEFAULT_VARIANT, size_settings
 
@@ -20,12 +20,12 @@ def build_transevolve(
     head: str, variant: str = DEFAULT_VARIANT, size: str = "small", **settings: Any
 ) -> PreTrainedModel:
     """TransEvolve with a head, named like its class without the prefix, such as "ForSequenceClassification"."""
-    return _class("TransEvolve", head, TRANSEVOLVE)(TransEvolveConfig.variant(variant, size=size, **settings))
+    return _class(head, TRANSEVOLVE)(TransEvolveConfig.variant(variant, size=size, **settings))
 
 
 def build_peer(head: str, system: str, size: str = "small", **settings: Any) -> PreTrainedModel:
     """Another system with a head, such as "Model" or "ForSequenceClassification"."""
-    return _class("Peer", head, PEER)(PeerConfig.of_size(system, size, **settings))
+    return _class(head, PEER)(PeerConfig.of_size(system, size, **settings))
 
 
 def build_marian(size: str = "small", positions: int | None = None, **settings: Any) -> "MarianMTModel":
@@ -68,8 +68,8 @@ def marian_config(size: str = "small", positions: int | None = None, **settings:
     )
 
 
-def _class(prefix: str, head: str, model_type: str) -> Any:
-    known = {model.name.removeprefix(prefix): model for model in MODELS if model.model_type == model_type}
+def _class(head: str, model_type: str) -> Any:
+    known = heads_of(model_type)
     if head not in known:
-        raise ValueError(f"{prefix} has no head {head!r}" + suggestion(head, known))
+        raise ValueError(f"{model_type} has no head {head!r}" + suggestion(head, known))
     return model_class(known[head])

@@ -84,7 +84,7 @@ function showReadout() {
     return item;
   }));
   const when = current() === 0 ? "Before the first depth" : `After depth ${depthName(current())}`;
-  $("readout-note").textContent = `The last norm and the classifier, applied to the tokens as they are at each depth. ${when} it would say ` +
+  $("readout-note").textContent = `The last norm and the classifier, applied to the tokens as they are at each depth. ${when} it would predict ` +
     `${data.labels[best]} (${percent(now[best])}).${data.left_out}`;
 }
 
@@ -172,8 +172,8 @@ function showAttention() {
     if (sums[j] > sums[most]) most = j;
   }
   const moved = data.evolves ? ` The bars above are the drift: what depth ${depthName(l)} multiplies each column by, before rows sum to one again.` : "";
-  $("looked").textContent = `Row by row, how the token on the left spreads its attention over the text, at depth ${depthName(l)} in head ${h + 1}: ` +
-    `the stronger the colour, the more. Most goes to “${data.tokens[most]}” (${percent(sums[most])} of all).${moved}`;
+  $("looked").textContent = `Each row shows the attention of the token on the left at depth ${depthName(l)} in head ${h + 1}: ` +
+    `a stronger colour is more attention. Most of it goes to “${data.tokens[most]}” (${percent(sums[most])} of all).${moved}`;
 }
 
 const clipped = (token) => (token.length > 11 ? `${token.slice(0, 10)}…` : token);

@@ -5,12 +5,13 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from ..config.recipe import MARIAN, Recipe
+from ..config.recipe import Recipe
 from ..data import TextData
 from ..data.batching import Batches
 from ..data.registry import TASKS, task_of
-from ..kinds.systems import shared_settings
-from ..models.settings import ModelSettings
+from ..models.config import TransEvolveConfig
+from ..models.peer_config import PeerConfig
+from ..models.settings import ModelSettings, PeerSettings
 
 
 def fill_in(recipe: Recipe, data: TextData, model: PreTrainedModel, batches: Batches) -> list[str]:
@@ -34,10 +35,11 @@ def fill_in(recipe: Recipe, data: TextData, model: PreTrainedModel, batches: Bat
 
 def _model_settings(recipe: Recipe, model: PreTrainedModel) -> dict[str, Any]:
     options, config = recipe.model, model.config
-    if options.system == MARIAN:
-        return {}
-    names = {f.name for f in fields(ModelSettings)} if options.is_ours else shared_settings(options.system)
-    found = {name: getattr(config, name, None) for name in names if hasattr(options, name)}
-    if options.is_ours:
+    kind = {TransEvolveConfig: ModelSettings, PeerConfig: PeerSettings}.get(type(config))
+    names = [] if kind is None else [f.name for f in fields(kind) if hasattr(options, f.name)]
+    found = {name: getattr(config, name) for name in names}
+    if isinstance(config, TransEvolveConfig):
         return {"variant": options.label, **found}
-    return {**found, "num_blocks": 1, "block_depth": config.num_hidden_layers // (options.num_blocks or 1)}
+    if isinstance(config, PeerConfig):
+        found |= {"num_blocks": 1, "block_depth": config.num_hidden_layers // (options.num_blocks or 1)}
+    return found

@@ -29,3 +29,9 @@ MODELS = (
     ModelClass("PeerForTokenClassification", "peer", "AutoModelForTokenClassification", PEER),
     ModelClass("PeerForMaskedLM", "peer", "AutoModelForMaskedLM", PEER),
 )
+
+
+def heads_of(model_type: str) -> dict[str, ModelClass]:
+    """The classes of a model type by their names without prefix, such as "ForMaskedLM"."""
+    prefix = {TRANSEVOLVE: "TransEvolve", PEER: "Peer"}[model_type]
+    return {model.name.removeprefix(prefix): model for model in MODELS if model.model_type == model_type}
