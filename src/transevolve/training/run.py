@@ -238,7 +238,7 @@ class Run:
         """Train to the end; returns the step with the best validation score, or the last step without validation."""
         set_seed(self.training.seed)
         model = self.kind.build(self.recipe, self.data)
-        model.config.update(self.chosen)
+        model.config.update(dict(self.chosen))
         batches = self.batches(model)
         self.filled = [*self.decided, *fill_in(self.recipe, self.data, model, batches)]
         checkpoints = self.folder / CHECKPOINTS
