@@ -46,7 +46,12 @@ def default_width(rows: int, classes: int) -> int:
 
 
 def default_bigrams(tokens: int, classes: int) -> int:
-    """Returns 65,536 for 2 to 16 classes and at least 5 million training tokens, else 0."""
+    """Returns 65,536 for 2 to 16 classes and at least 5 million training tokens, else 0.
+
+    On IMDB, trained on 22,500 reviews (6.2 million tokens) with unlabelled ones, a model with pairs has an accuracy of
+    90.7 on the other 2,500. Without its encoder, a model has 90.2 with pairs and 88.7 without (results/learning). Data
+    of fewer tokens were not measured with pairs; the limit is above AG News with 69,200 rows.
+    """
     return BIGRAMS if tokens >= MANY_TOKENS and 2 <= classes <= BIGRAM_CLASSES else 0
 
 
@@ -70,10 +75,12 @@ def bag_defaults(rows: int, tokens: int, classes: int, blocks: int = 1) -> dict[
         # Naive Bayes head: 84.76. Random head: 81.89, or 84.32 at a learning rate of 3e-3.
         "training.learning_rate": 1e-3,
         # Lower learning rates for the encoder and the embedding: from 82.0 to 82.8.
+        # With many tokens, 0.05 was not compared with other rates.
         "training.encoder_rate": 0.05 if few or long else 0.3,
         "training.embedding_rate": 0.05 if few else 0.3,
         "training.weight_decay": 0.01,
         "training.batch_size": 32 if few else 64,
+        # On IMDB (6.2 million tokens): 90.2 after one epoch of two, 90.7 after both.
         "training.epochs": 5.0 if few else 2.0 if long else 3.0,
         # Training on all rows instead of 90 %: from 82.8 to 83.7.
         "training.refit": rows < MANY,
