@@ -20,8 +20,10 @@ from ..kinds.base import Kind
 from ..kinds.registry import decide
 from ..kinds.session import Session
 from ..kinds.start import settle
+from ..runs.results import describe
 from .hf_arguments import check_training
 from .optimizer import build_optimizer
+from .precision import choose_precision
 
 SECONDS, MOST_STEPS = 10.0, 50
 FORWARD_SHARE = 1 / 3
@@ -47,6 +49,9 @@ class Plan:
     steps: int
     parameters: int
     device: str
+    threads: int
+    precision: str
+    system: str
     measured: int
     rate: float
     seconds: float
@@ -58,7 +63,7 @@ class Plan:
             ["tokens per epoch", f"{self.tokens:,}, with padding {self.padded:,}"],
             ["steps", f"{self.steps:,}, {self.steps_per_epoch:,} per epoch"],
             ["parameters", f"{self.parameters:,}"],
-            ["speed", f"{self.rate:,.0f} tokens/s on {self.device}, over {self.measured} steps"],
+            ["speed", f"{self.rate:,.0f} tokens/s in {self.precision} on {self.device}, over {self.measured} steps"],
             ["time", f"about {clock(self.seconds)} (h:mm:ss), validation included"],
             ["memory", f"about {self.memory / 1e9:.2f} GB for the model, its optimizer and the largest batch"],
         ]
@@ -68,6 +73,7 @@ def plan(recipe: Recipe) -> Plan:
     """Load the data, build the model, and train for some seconds; nothing is written."""
     kind, tokenizer = settle(recipe)
     check_training(recipe.training)
+    recipe.training.precision, _ = choose_precision(recipe.training.precision)
     data = load_data(recipe.data, tokenizer=tokenizer)
     kind.check_vocabulary(recipe, len(data.tokenizer))
     decide(kind, recipe, data)
@@ -96,6 +102,9 @@ def plan(recipe: Recipe) -> Plan:
         steps=steps,
         parameters=sum(weight.numel() for weight in model.parameters()),
         device=device_name(str(device)),
+        threads=torch.get_num_threads(),
+        precision=recipe.training.precision,
+        system=describe(recipe),
         measured=measured,
         rate=rate,
         seconds=(epochs * padded + FORWARD_SHARE * validations * scored) / rate,
