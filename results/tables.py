@@ -47,7 +47,7 @@ def hours(table: str, system: str, **settings: Any) -> str:
     if found:
         return mean([result["seconds"] * int(result["machine"]["threads"]) / 3600 for result in found], 2)
     planned = (case for case in cases(table, "plan.json") if case["system"] == system and has(case, settings))
-    return next((f"*{case['seconds'] * case['threads'] / 3600:.1f}*" for case in planned), "")
+    return next((f"*{case['core_seconds'] / 3600:.1f}*" for case in planned), "")
 
 
 def conditions(table: str) -> str:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any
@@ -262,19 +262,19 @@ def write_tables(sweep: Sweep, folder: Path, outcomes: list[Outcome]) -> None:
 
 
 def plan_table(plans: list[tuple[dict[str, Any], int, Plan]]) -> tuple[list[str], list[list[str]]]:
-    columns = ["case", "seeds", "steps", "tokens/s", "precision", "core-hours a seed", "memory"]
+    columns = ["case", "seeds", "steps", "precision", "tokens/s", "time a seed", "core-hours a seed"]
     rows = []
     for settings, seeds, found in plans:
-        hours = found.seconds * found.threads / 3600
-        numbers = [str(seeds), f"{found.steps:,}", f"{found.rate:,.0f}", found.precision, f"{hours:.1f}"]
-        rows.append([title(settings), *numbers, f"{found.memory / 1e9:.1f} GB"])
+        numbers = [str(seeds), f"{found.steps:,}", found.precision, f"{found.rate:,.0f}"]
+        rows.append([title(settings), *numbers, clock(found.seconds), f"{found.core_seconds / 3600:.1f}"])
     return columns, rows
 
 
 def write_plans(sweep: Sweep, folder: Path, plans: list[tuple[dict[str, Any], int, Plan]]) -> None:
     """Write plan.json: what the cases that are not recorded would cost on this machine."""
     header = {"recipe": recipe_of(sweep), **describe_machine()}
-    rows = [{"settings": case, "seeds": seeds, **asdict(found)} for case, seeds, found in plans]
+    kept = ("system", "precision", "steps", "parameters", "measured", "rate", "seconds", "core_seconds")
+    rows = [{"settings": s, "seeds": n, **{key: getattr(found, key) for key in kept}} for s, n, found in plans]
     write_atomically(folder / "plan.json", json.dumps({"header": header, "cases": rows}, indent=1) + "\n")
 
 
