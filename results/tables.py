@@ -9,22 +9,28 @@ from jinja2 import Environment, StrictUndefined
 
 HERE = Path(__file__).parent
 PERCENT = ("accuracy", "macro_f1")
+CONDITIONS = {"device": "", "cpu flags": "with", "threads": "threads", "precision": "precision"}
+CONDITIONS |= {"python": "python", "torch": "torch", "transformers": "transformers", "commit": "commit"}
 
 
-def cases(table: str) -> list[dict[str, Any]]:
+def cases(table: str, file: str = "sweep.json") -> list[dict[str, Any]]:
     """The cases of a sweep, from its folder of records or a file; none if it was not run."""
     path = HERE / table
-    path = path if path.suffix else path / "sweep.json"
+    path = path if path.suffix else path / file
     return json.loads(path.read_text(encoding="utf-8"))["cases"] if path.exists() else []
+
+
+def has(case: dict[str, Any], settings: dict[str, Any]) -> bool:
+    """Whether the case has these settings, and no other ones but those that name a system."""
+    own = ("variant", "system", "attention", "settings", "block_depth")
+    found = {key.split(".")[-1]: value for key, value in case["settings"].items()}
+    return {key: value for key, value in found.items() if key not in own or key in settings} == settings
 
 
 def results(table: str, system: str, **settings: Any) -> list[dict[str, Any]]:
     """The results of a system by seed; `settings` are those that the case must have in addition, such as evolution."""
-    own = ("variant", "system", "attention", "settings", "block_depth")
     for case in cases(table):
-        found = {key.split(".")[-1]: value for key, value in case["settings"].items()}
-        others = {key: value for key, value in found.items() if key not in own or key in settings}
-        if case["results"] and case["results"][0]["system"] == system and others == settings:
+        if case["results"] and case["results"][0]["system"] == system and has(case, settings):
             return case["results"]
     return []
 
@@ -36,8 +42,21 @@ def score(table: str, system: str, metric: str = "accuracy", split: str = "test"
 
 
 def hours(table: str, system: str, **settings: Any) -> str:
+    """Core-hours of a training; in italics those it would take, as estimated by `transevolve sweep --plan`."""
     found = results(table, system, **settings)
-    return mean([result["seconds"] * int(result["machine"]["threads"]) / 3600 for result in found], 2)
+    if found:
+        return mean([result["seconds"] * int(result["machine"]["threads"]) / 3600 for result in found], 2)
+    planned = (case for case in cases(table, "plan.json") if case["system"] == system and has(case, settings))
+    return next((f"*{case['core_seconds'] / 3600:.1f}*" for case in planned), "")
+
+
+def conditions(table: str) -> str:
+    """How the cases of a sweep were computed: machine, threads, precision and versions, from their records."""
+    facts = [result["machine"] for case in cases(table) for result in case["results"]]
+    if not facts:
+        return "not trained yet"
+    each = {key: " and ".join(dict.fromkeys(str(one.get(key, "not recorded")) for one in facts)) for key in CONDITIONS}
+    return ", ".join(f"{name} {each[key]}".strip() for key, name in CONDITIONS.items())
 
 
 def parameters(table: str, system: str, **settings: Any) -> str:
@@ -68,7 +87,7 @@ def mean(values: list[float], digits: int) -> str:
 
 def rendered() -> str:
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
-    functions = {f.__name__: f for f in (score, hours, parameters, yardstick, speed)}
+    functions = {f.__name__: f for f in (score, hours, conditions, parameters, yardstick, speed)}
     return environment.from_string((HERE / "tables.md.jinja").read_text(encoding="utf-8")).render(functions)
 
 

@@ -12,6 +12,7 @@ import pytest
 from training_support import PATIENCE, process, train, training_of, write_csv
 from transevolve.cli import main
 from transevolve.core.errors import UserError
+from transevolve.training import precision
 from transevolve.training import sweep as sweeps
 from transevolve.training.train import train as train_recipe
 
@@ -95,6 +96,9 @@ def test_recorded_cases_are_not_trained_again(folder, monkeypatch, capsys):
     assert main([*command, "--output", str(folder / "one")]) == 0
     assert trained == ["recipe-seed0", "warmup=0.2-seed0"]
     assert sorted(path.stem for path in kept.glob("*seed0.json")) == trained
+    record = (kept / "warmup=0.2-seed0.json").read_text()
+    assert "--training.warmup=0.2 --data.path=reviews.csv" in json.loads(record)["results"]["command"]
+    assert str(folder) not in record + (kept / "sweep.json").read_text()
     (kept / "warmup=0.2-seed0.json").unlink()
     assert main([*command, "--output", str(folder / "two"), "--no-train"]) == 0
     assert [len(case["results"]) for case in json.loads((kept / "sweep.json").read_text())["cases"]] == [1, 0]
@@ -104,6 +108,26 @@ def test_recorded_cases_are_not_trained_again(folder, monkeypatch, capsys):
     capsys.readouterr()
     assert main([*command, "--set", "training.learning_rate=0.5"]) == 2
     assert "recorded with training.learning_rate 0.01, not 0.5" in capsys.readouterr().err
+
+
+def test_a_sweep_can_be_estimated_before_it_is_trained(folder, monkeypatch, capsys):
+    (folder / "sweep.yaml").write_text(
+        f"recipe: {folder / 'tiny.yaml'}\nsettings: {{training.precision: auto}}\n"
+        "rows: [{model.variant: fullFF-1, seeds: [0, 1]}, {model.system: transformer}]\n"
+    )
+    monkeypatch.setattr(precision, "cpu_multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr(sweeps, "train_case", lambda path: pytest.fail("it must not train"))
+    kept = folder / "records"
+    command = ["sweep", str(folder / "sweep.yaml"), "--output", str(folder / "out"), "--records", str(kept), "--plan"]
+    assert main(command) == 0
+    assert "core-hours a seed" in capsys.readouterr().out
+    cases = json.loads((kept / "plan.json").read_text())["cases"]
+    assert [(case["system"], case["seeds"], case["precision"]) for case in cases] == [
+        ("fullFF-1", 2, "bf16"),
+        ("transformer", 1, "bf16"),
+    ]
+    assert all(case["seconds"] > 0 < case["core_seconds"] and case["steps"] > 0 for case in cases)
+    assert not (folder / "out" / "runs").exists()
 
 
 def test_a_table_of_records_needs_their_folder(folder, capsys):

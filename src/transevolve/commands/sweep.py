@@ -17,6 +17,8 @@ class Options:
         set: Settings for all cases, such as training.epochs=1.
         records: Folder that keeps the results of each finished case in a small file, and the table. Cases that are
             recorded there, by this machine or another, are not trained again.
+        plan: Time a few steps of each case that is missing, and estimate what it costs; nothing is trained. With
+            --records, the estimates are kept there in plan.json.
         train: Train what is missing; with --no-train, only tabulate what is recorded.
     """
 
@@ -24,13 +26,24 @@ class Options:
     output: str | None = None
     set: list[str] = field(default_factory=list)
     records: str | None = None
+    plan: bool = False
     train: bool = True
 
 
 def run(options: Options) -> int:
     from ..config.files import find_recipe
     from ..core.tables import show
-    from ..training.sweep import most_frequent, plot, read_sweep, run_sweep, table, typed
+    from ..training.sweep import (
+        most_frequent,
+        plan_sweep,
+        plan_table,
+        plot,
+        read_sweep,
+        run_sweep,
+        table,
+        typed,
+        write_plans,
+    )
 
     path = find_recipe(options.file)
     sweep = read_sweep(path)
@@ -39,6 +52,12 @@ def run(options: Options) -> int:
     if recorded is None and not options.train:
         raise UserError("--no-train tabulates records: name their folder with --records")
     sweep.settings |= typed(dict(map(_pair, options.set)))
+    if options.plan:
+        plans = plan_sweep(sweep, folder, recorded)
+        show(f"{path.stem}: what is missing", *plan_table(plans))
+        if recorded:
+            write_plans(sweep, recorded, plans)
+        return 0
     outcomes = run_sweep(sweep, folder, recorded, options.train)
     show(f"{path.stem}: {sweep.recipe}", *table(outcomes))
     frequent = most_frequent(outcomes)

@@ -1,15 +1,14 @@
 """Model cards from the results and the recipe of a run. Paths of the local machine are removed."""
 
 import json
-import shlex
 from dataclasses import asdict
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from transformers import PreTrainedConfig
 
 from ..config.recipe import Recipe
 from ..core.pages import render
+from ..core.public import public, public_command
 from ..core.yaml_files import dump_yaml
 from ..kinds.base import Kind
 
@@ -44,7 +43,7 @@ def model_card(
         result={"selected_by": None, "selected_on": None, **result} if result else None,
         scores=_scores(result),
         facts=_facts(found),
-        command=_public_command(str(found.get("command", ""))),
+        command=public_command(str(found.get("command", ""))),
         settings=dump_yaml(_settings(recipe)),
         license=license,
     )
@@ -83,24 +82,6 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     """Returns the settings of the recipe that have a value."""
     groups = {group: values for group, values in asdict(recipe).items() if isinstance(values, dict)}
     return {
-        group: {key: _public(value) for key, value in values.items() if value is not None}
+        group: {key: public(value) for key, value in values.items() if value is not None}
         for group, values in groups.items()
     }
-
-
-def _public(value: Any) -> Any:
-    """Replaces an absolute path by its file name."""
-    if not isinstance(value, str):
-        return value
-    for kind in (PurePosixPath, PureWindowsPath):
-        if kind(value).is_absolute() or value.startswith("~"):
-            return kind(value).name
-    return value
-
-
-def _public_command(command: str) -> str:
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return ""
-    return shlex.join("=".join(_public(part) for part in word.split("=")) for word in words)

@@ -20,8 +20,10 @@ from ..kinds.base import Kind
 from ..kinds.registry import decide
 from ..kinds.session import Session
 from ..kinds.start import settle
+from ..runs.results import describe
 from .hf_arguments import check_training
 from .optimizer import build_optimizer
+from .precision import choose_precision
 
 SECONDS, MOST_STEPS = 10.0, 50
 FORWARD_SHARE = 1 / 3
@@ -37,6 +39,7 @@ class Plan:
         measured: Number of timed steps.
         rate: Tokens per second in training, with padding.
         seconds: Estimated time of all steps and validations.
+        core_seconds: The same in seconds of one core, which other programs on the machine do not lengthen.
         memory: Peak memory of the largest batch, in bytes.
     """
 
@@ -47,9 +50,12 @@ class Plan:
     steps: int
     parameters: int
     device: str
+    precision: str
+    system: str
     measured: int
     rate: float
     seconds: float
+    core_seconds: float
     memory: int
 
     def table(self) -> list[list[str]]:
@@ -58,7 +64,7 @@ class Plan:
             ["tokens per epoch", f"{self.tokens:,}, with padding {self.padded:,}"],
             ["steps", f"{self.steps:,}, {self.steps_per_epoch:,} per epoch"],
             ["parameters", f"{self.parameters:,}"],
-            ["speed", f"{self.rate:,.0f} tokens/s on {self.device}, over {self.measured} steps"],
+            ["speed", f"{self.rate:,.0f} tokens/s in {self.precision} on {self.device}, over {self.measured} steps"],
             ["time", f"about {clock(self.seconds)} (h:mm:ss), validation included"],
             ["memory", f"about {self.memory / 1e9:.2f} GB for the model, its optimizer and the largest batch"],
         ]
@@ -68,6 +74,7 @@ def plan(recipe: Recipe) -> Plan:
     """Load the data, build the model, and train for some seconds; nothing is written."""
     kind, tokenizer = settle(recipe)
     check_training(recipe.training)
+    recipe.training.precision, _ = choose_precision(recipe.training.precision)
     data = load_data(recipe.data, tokenizer=tokenizer)
     kind.check_vocabulary(recipe, len(data.tokenizer))
     decide(kind, recipe, data)
@@ -81,13 +88,14 @@ def plan(recipe: Recipe) -> Plan:
     with peak_memory(str(device)) as read:
         model: PreTrainedModel = kind.build(recipe, data)
         model.to(device)  # pyright: ignore[reportArgumentType]
-        measured, rate = _measure(recipe, kind, data, model, batches)
+        measured, rate, cores = _measure(recipe, kind, data, model, batches)
         memory, _ = read()
     padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches.whole())
     steps = options.max_steps or math.ceil((options.epochs or 1) * len(batches))
     epochs = steps / len(batches) * (2 if options.refit else 1)
     scored = 0 if data.validation is None else int(column_array(data.validation, "length").sum())
     validations = steps // options.eval_steps if options.eval_steps else math.ceil(epochs)
+    seconds = (epochs * padded + FORWARD_SHARE * validations * scored) / rate
     return Plan(
         rows={split: facts.rows for split, facts in data.report.splits.items()},
         tokens=int(lengths.sum()),
@@ -96,15 +104,20 @@ def plan(recipe: Recipe) -> Plan:
         steps=steps,
         parameters=sum(weight.numel() for weight in model.parameters()),
         device=device_name(str(device)),
+        precision=recipe.training.precision,
+        system=describe(recipe),
         measured=measured,
         rate=rate,
-        seconds=(epochs * padded + FORWARD_SHARE * validations * scored) / rate,
+        seconds=seconds,
+        core_seconds=seconds * cores,
         memory=memory,
     )
 
 
-def _measure(recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel, batches: Batches) -> tuple[int, float]:
-    """The number of timed steps, and tokens per second. The largest batch comes first and is not timed."""
+def _measure(
+    recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel, batches: Batches
+) -> tuple[int, float, float]:
+    """Timed steps, tokens per second, and cores in use on average. The largest batch comes first and is not timed."""
     device = next(model.parameters()).device
     session = Session(model, data.tokenizer, recipe, device, recipe.training.eval_tokens)
     rows, collate, loss_of = RowStore(data.train), kind.collator(session), kind.loss(recipe, data)
@@ -113,12 +126,12 @@ def _measure(recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel,
         group["lr"] = 0.0
     order = batches.whole()
     largest = max(order, key=lambda batch: len(batch) * int(rows.lengths[batch].max()) ** 2)
-    tokens, spent, measured = 0, 0.0, 0
+    tokens, spent, computed, measured = 0, 0.0, 0.0, 0
     bf16 = recipe.training.precision == "bf16"
     model.train()
     for number, batch in enumerate([largest, *order[:MOST_STEPS]]):
         inputs = {name: value.to(device) for name, value in collate([rows[int(row)] for row in batch]).items()}
-        started = time.perf_counter()
+        started, computing = time.perf_counter(), time.process_time()
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             outputs = model(**inputs)
             loss = outputs.loss if loss_of is None else loss_of(outputs, inputs["labels"])
@@ -128,8 +141,9 @@ def _measure(recipe: Recipe, kind: Kind, data: TextData, model: PreTrainedModel,
         synchronize(device)
         if number:
             spent += time.perf_counter() - started
+            computed += time.process_time() - computing
             tokens += inputs["input_ids"].numel()
             measured += 1
         if spent > SECONDS:
             break
-    return measured, tokens / max(spent, 1e-9)
+    return measured, tokens / max(spent, 1e-9), computed / max(spent, 1e-9)

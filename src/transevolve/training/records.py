@@ -1,6 +1,7 @@
 """Records of a sweep: one small file per finished case with its settings and results, to keep under version control."""
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import write_atomically
 from ..core.json_files import read_json
+from ..core.public import public
 from .claim import INCONSEQUENTIAL
 
 # Settings that may differ between machines that share records.
@@ -28,8 +30,22 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     return {key: value for key, value in dotted(recipe).items() if key not in LOCAL and value != plain[key]}
 
 
-def keep(path: Path, recipe: Recipe, results: dict[str, Any]) -> None:
-    write_atomically(path, json.dumps({"settings": settings_of(recipe), "results": results}, indent=1) + "\n")
+def keep(path: Path, recipe: Recipe, results: dict[str, Any]) -> dict[str, Any]:
+    """Write the record; returns its results: without this machine's folders, with a command that trains the case."""
+    kept = public({**results, "command": command_of(recipe)})
+    write_atomically(path, json.dumps({"settings": settings_of(recipe), "results": kept}, indent=1) + "\n")
+    return kept
+
+
+def command_of(recipe: Recipe) -> str:
+    """The command that trains this recipe, wherever its data are."""
+    settings = settings_of(recipe) | ({} if recipe.data.path is None else {"data.path": public(recipe.data.path)})
+    flags = [
+        f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, values in settings.items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
+    return shlex.join(["transevolve", "train", *flags])
 
 
 def find(path: Path, recipe: Recipe) -> dict[str, Any] | None:

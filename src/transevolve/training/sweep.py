@@ -20,12 +20,15 @@ from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.figures import integer_ticks, new_figure, plain, save
 from ..core.files import write_atomically
+from ..core.machine import describe_machine
 from ..core.messages import say
 from ..core.progress import clock
+from ..core.public import public
 from ..core.values import read_value
 from ..core.yaml_files import read_yaml
 from ..runs.names import RESULTS
 from . import records
+from .plan import Plan, plan
 
 INTERRUPTED = 130
 SEED, SEEDS = "training.seed", "seeds"
@@ -114,12 +117,28 @@ def run_sweep(sweep: Sweep, folder: Path, recorded: Path | None = None, train: b
             if error is None:
                 results = json.loads(Path(str(recipe.output), RESULTS).read_text(encoding="utf-8"))
                 if record:
-                    records.keep(record, recipe, results)
+                    results = records.keep(record, recipe, results)
                 outcomes[-1].results.append(results)
             else:
                 outcomes[-1].error = error
         write_tables(sweep, recorded or folder, outcomes)
     return outcomes
+
+
+def plan_sweep(sweep: Sweep, folder: Path, recorded: Path | None = None) -> list[tuple[dict[str, Any], int, Plan]]:
+    """Estimate the cases that are neither finished nor recorded: settings, seeds that are missing, time of each."""
+    found = []
+    for settings, seeds in sweep.cases():
+        missing = [
+            recipe
+            for path, recipe in _recipes(sweep, folder, settings, seeds).items()
+            if not (recorded and records.find(recorded / f"{path.stem}.json", recipe))
+            and not Path(str(recipe.output), RESULTS).exists()
+        ]
+        if missing:
+            say(f"timing {title(settings)}")
+            found.append((settings, len(missing), plan(missing[0])))
+    return found
 
 
 def _recipes(sweep: Sweep, folder: Path, settings: dict[str, Any], seeds: list[int]) -> dict[Path, Recipe]:
@@ -224,19 +243,39 @@ def _mean(values: list[float], digits: int = 4) -> str:
     return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):,.{digits}f}"
 
 
+def recipe_of(sweep: Sweep) -> str:
+    return " ".join([public(sweep.recipe), *(f"{key}={public(value)}" for key, value in sweep.settings.items())])
+
+
 def write_tables(sweep: Sweep, folder: Path, outcomes: list[Outcome]) -> None:
     """Write sweep.json and sweep.md, after every case."""
     from ..core.tables import markdown
 
     machines = [result["machine"] for outcome in outcomes for result in outcome.results]
     facts = {key: " and ".join(dict.fromkeys(facts[key] for facts in machines)) for key in (machines or [{}])[0]}
-    settings = [f"{key}={value}" for key, value in sweep.settings.items()]
-    header = {"recipe": " ".join([sweep.recipe, *settings]), **{k: v for k, v in facts.items() if k != "load"}}
+    header = {"recipe": recipe_of(sweep), **{k: v for k, v in facts.items() if k != "load"}}
     columns, cells = table(outcomes)
     reading = "Mean and standard deviation over seeds. Validation selects the checkpoint; test is scored once, after."
     write_atomically(folder / "sweep.md", markdown("Sweep", header, columns, cells, reading))
     content = {"header": header, "cases": [vars(outcome) for outcome in outcomes]}
     write_atomically(folder / "sweep.json", json.dumps(content, indent=1) + "\n")
+
+
+def plan_table(plans: list[tuple[dict[str, Any], int, Plan]]) -> tuple[list[str], list[list[str]]]:
+    columns = ["case", "seeds", "steps", "precision", "tokens/s", "time a seed", "core-hours a seed"]
+    rows = []
+    for settings, seeds, found in plans:
+        numbers = [str(seeds), f"{found.steps:,}", found.precision, f"{found.rate:,.0f}"]
+        rows.append([title(settings), *numbers, clock(found.seconds), f"{found.core_seconds / 3600:.1f}"])
+    return columns, rows
+
+
+def write_plans(sweep: Sweep, folder: Path, plans: list[tuple[dict[str, Any], int, Plan]]) -> None:
+    """Write plan.json: what the cases that are not recorded would cost on this machine."""
+    header = {"recipe": recipe_of(sweep), **describe_machine()}
+    kept = ("system", "precision", "steps", "parameters", "measured", "rate", "seconds", "core_seconds")
+    rows = [{"settings": s, "seeds": n, **{key: getattr(found, key) for key in kept}} for s, n, found in plans]
+    write_atomically(folder / "plan.json", json.dumps({"header": header, "cases": rows}, indent=1) + "\n")
 
 
 def most_frequent(outcomes: list[Outcome]) -> float | None:
