@@ -17,9 +17,10 @@ from torch.ao.quantization.observer import PerChannelMinMaxObserver
 from transformers import PreTrainedModel
 
 from ..evolution.feedforward import GlorotLinear, RotationLinear
+from ..evolution.linear import Linear
 from .embedding import TokenEmbedding
 
-LINEAR, EMBEDDING = (nn.Linear, GlorotLinear), (nn.Embedding, TokenEmbedding)
+LINEAR, EMBEDDING = (nn.Linear, Linear, GlorotLinear), (nn.Embedding, TokenEmbedding)
 SCALE = "scale"
 
 
