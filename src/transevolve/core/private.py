@@ -26,6 +26,12 @@ def cpu_multiplies_bfloat16() -> bool:
 
 
 @functools.cache
+def cpu_has_vnni() -> bool:
+    """Whether this CPU has AVX512-VNNI, products of 8-bit numbers that do not overflow, and PyTorch's oneDNN uses it."""
+    return torch.cpu._is_vnni_supported() and "onednn" in torch.backends.quantized.supported_engines
+
+
+@functools.cache
 def onednn_multiplies_faster() -> bool:
     """Whether oneDNN's products in float32 use wider vectors than those of MKL, which PyTorch calls by default: MKL
     uses AVX-512 on Intel's CPUs only."""
