@@ -27,7 +27,7 @@ def cpu_multiplies_bfloat16() -> bool:
 
 @functools.cache
 def cpu_has_vnni() -> bool:
-    """Whether this CPU has AVX512-VNNI, products of 8-bit numbers that do not overflow, and PyTorch's oneDNN uses it."""
+    """Whether oneDNN multiplies 8-bit numbers by AVX512-VNNI, which does not overflow, on this CPU."""
     return torch.cpu._is_vnni_supported() and "onednn" in torch.backends.quantized.supported_engines
 
 

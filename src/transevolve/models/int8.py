@@ -70,8 +70,8 @@ class Int8Matrix(nn.Module):
 
 
 class Int8Linear(Int8Matrix):
-    """`nn.Linear` on PyTorch's int8 kernels: oneDNN's where the CPU has VNNI. Without it, 8-bit products could overflow,
-    and activations have 7 bits."""
+    """`nn.Linear` on PyTorch's int8 kernels, oneDNN's if the CPU has VNNI. Without it 8-bit products could overflow, so
+    activations have 7 bits."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
         super().__init__(weight)
