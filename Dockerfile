@@ -6,9 +6,9 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
 COPY recipes recipes
 RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu -c constraints.txt ".[serve]" \
-    && useradd --create-home server
+    && useradd --create-home --uid 1000 server
 
-USER server
+USER 1000
 EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \

@@ -44,6 +44,10 @@ def cpu_model() -> str:
     return _cpuinfo("model name") or platform.processor() or platform.machine()
 
 
+def cpu_vendor() -> str | None:
+    return _cpuinfo("vendor_id")
+
+
 def cpu_flags() -> str:
     """Returns the vector and matrix instruction sets that determine the speed of each precision."""
     flags = (_cpuinfo("flags") or "").split()

@@ -8,6 +8,9 @@ import functools
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from .machine import cpu_vendor
 
 
 def storage_references(storage: torch.UntypedStorage) -> int:
@@ -20,6 +23,30 @@ def cpu_multiplies_bfloat16() -> bool:
     """Whether this CPU has instructions for products in bfloat16, and PyTorch uses them."""
     has = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return has and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+@functools.cache
+def cpu_has_vnni() -> bool:
+    """Whether oneDNN multiplies 8-bit numbers by AVX512-VNNI, which does not overflow, on this CPU."""
+    return torch.cpu._is_vnni_supported() and "onednn" in torch.backends.quantized.supported_engines
+
+
+@functools.cache
+def onednn_multiplies_faster() -> bool:
+    """Whether oneDNN's products in float32 use wider vectors than those of MKL, which PyTorch calls by default: MKL
+    uses AVX-512 on Intel's CPUs only."""
+    here = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
+    return here and torch.cpu._is_avx512_supported() and cpu_vendor() != "GenuineIntel"
+
+
+def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`torch.nn.functional.linear` by oneDNN, without gradients."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def transforms_functions() -> bool:
+    """Whether `torch.func` is transforming what is computed now."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def sharded_modules(model: Any) -> list[str]:

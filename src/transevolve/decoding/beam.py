@@ -138,6 +138,11 @@ def _as_tensors(found: list[list[Hypothesis]], prompt: Tensor, n_best: int, pad:
     return torch.cat([prompt.repeat_interleave(n_best, 0), ids], 1), scores
 
 
+def _log_softmax(logits: Tensor) -> Tensor:
+    """Overwrites logits that are on a CPU: there a new tensor of this size takes longer than the exponentials."""
+    return torch.log_softmax(logits, -1, out=logits if logits.device.type == "cpu" else None)
+
+
 def _special_ids(model: PreTrainedModel, name: str) -> list[int]:
     """Returns the ids of a special token, from the generation config or else from the model's config."""
     return _as_list(getattr(model.generation_config, name, None)) or _as_list(getattr(model.config, name, None))
@@ -181,7 +186,7 @@ class BeamSearch:
         """Returns the hypotheses. Processors get log-probabilities, as in Hugging Face's beam search."""
         tokens = self.sequences[:, 0]
         while True:
-            log_p = self.decoder.advance(tokens).float().log_softmax(-1)
+            log_p = _log_softmax(self.decoder.advance(tokens).float())
             if logits_processor:
                 rows = cast(LongTensor, self.sequences.flatten(0, 1))
                 log_p = logits_processor(rows, cast(FloatTensor, log_p))

@@ -21,6 +21,7 @@ from .backends.state import PreparedEvolution, PreparedKeys, Stream
 from .depth import depth_map
 from .dropout import Dropout
 from .initial import InitialCondition, Temporal, merge_heads, split_heads
+from .linear import Linear
 from .masks import sees_no_key
 from .reads import read
 from .settings import Convention, EvolutionKind, EvolutionSettings
@@ -143,9 +144,9 @@ class EvolvedAttention(nn.Module):
         self.evolution: EvolutionKind = evolution
         self.convention: Convention = convention
         wide = 2 * hidden_size
-        self.query = nn.Linear(hidden_size, wide, bias=False)
-        self.key = nn.Linear(hidden_size, wide, bias=False)
-        self.output = nn.ModuleList(nn.Linear(hidden_size, hidden_size, bias=False) for _ in range(depth))
+        self.query = Linear(hidden_size, wide, bias=False)
+        self.key = Linear(hidden_size, wide, bias=False)
+        self.output = nn.ModuleList(Linear(hidden_size, hidden_size, bias=False) for _ in range(depth))
         if evolution == "keys":
             self.depth_weight = nn.Parameter(torch.empty(depth, hidden_size))
             self.temporal_query = nn.Parameter(torch.empty(hidden_size, wide))

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from .linear import Linear, multiply
 from .rotation import LEFT, RIGHT, drawn_pair, rotation_pair
 from .settings import Convention, EvolutionSettings, LayerSettings
 
@@ -25,7 +26,7 @@ def _perceptron(first: nn.Module, second: nn.Module, x: Float[Tensor, "*batch d"
     return second(torch.relu_(first(x.reshape(-1, x.shape[-1])))).view(x.shape)
 
 
-class GlorotLinear(nn.Linear):
+class GlorotLinear(Linear):
     """x W + B, with W initialized by Glorot's uniform distribution and B by zero.
 
     Hugging Face initializes only modules that own parameters, so this is not done by the feed-forward.
@@ -137,7 +138,7 @@ class RotationLinear(nn.Module):
         trained = torch.is_grad_enabled() or self.training
         if trained or torch.compiler.is_compiling() or x.device.type != "cpu":
             return linear((x @ self.u) * self.singular_values, self.v.mT, self.bias)
-        return linear(x, self.folded().mT, self.bias)
+        return multiply(x, self.folded().mT, self.bias)
 
 
 class RandomFeedForward(nn.Module):

@@ -1,5 +1,6 @@
 """Loads a trained model to predict, translate, embed, stream and evaluate."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -100,11 +101,13 @@ class Evaluation:
     Args:
         name: The split's name, or the file's.
         report: What the rows are, in lines for people.
+        seconds: What the model and its score took, without reading the data.
     """
 
     name: str
     score: Score
     report: list[str]
+    seconds: float
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -260,7 +263,9 @@ class LoadedRun:
             )
         report = [f"{name}: {facts.line()}" for facts in loaded.report.splits.values()]
         with self.progress("evaluate", len(rows), "rows"):
-            return Evaluation(name, self.kind.score(self.session, rows, **options), report)
+            start = time.perf_counter()
+            score = self.kind.score(self.session, rows, **options)
+            return Evaluation(name, score, report, time.perf_counter() - start)
 
     def require(self, command: str) -> None:
         """Raise an error if a command is not for this kind of model."""

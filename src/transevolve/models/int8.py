@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from torch.ao.quantization.observer import PerChannelMinMaxObserver
 from transformers import PreTrainedModel
 
+from ..core.private import cpu_has_vnni
 from ..evolution.feedforward import GlorotLinear, RotationLinear
+from ..evolution.linear import Linear
 from .embedding import TokenEmbedding
 
-LINEAR, EMBEDDING = (nn.Linear, GlorotLinear), (nn.Embedding, TokenEmbedding)
+LINEAR, EMBEDDING = (nn.Linear, Linear, GlorotLinear), (nn.Embedding, TokenEmbedding)
 SCALE = "scale"
 
 
@@ -29,6 +31,18 @@ def _supported() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
         yield
+
+
+@contextmanager
+def _engine() -> Iterator[None]:
+    """Packs weights for oneDNN where the CPU has VNNI, else for PyTorch's default."""
+    before = torch.backends.quantized.engine
+    if cpu_has_vnni():
+        torch.backends.quantized.engine = "onednn"
+    try:
+        yield
+    finally:
+        torch.backends.quantized.engine = before
 
 
 class Int8Matrix(nn.Module):
@@ -56,7 +70,8 @@ class Int8Matrix(nn.Module):
 
 
 class Int8Linear(Int8Matrix):
-    """`nn.Linear` on PyTorch's int8 kernels. Activations have 7 bits where the CPU's 8-bit products could overflow."""
+    """`nn.Linear` on PyTorch's int8 kernels, oneDNN's if the CPU has VNNI. Without it 8-bit products could overflow, so
+    activations have 7 bits."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
         super().__init__(weight)
@@ -66,8 +81,9 @@ class Int8Linear(Int8Matrix):
 
     def forward(self, x: Tensor) -> Tensor:
         if self._packed is None:
-            self._packed = torch.ops.quantized.linear_prepack(self.quantized(), self.bias)
-        return torch.ops.quantized.linear_dynamic(x.float(), self._packed, reduce_range=True)
+            with _engine():
+                self._packed = torch.ops.quantized.linear_prepack(self.quantized(), self.bias)
+        return torch.ops.quantized.linear_dynamic(x.float(), self._packed, reduce_range=not cpu_has_vnni())
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_packed": None}

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from ..evolution.feedforward import GlorotLinear
+from ..evolution.linear import Linear
 from ..peers.base import Mixer
 from ..peers.encoder import PeerEncoder
 from .base import TextModel, as_tuple
@@ -92,5 +93,5 @@ class PeerForMaskedLM(MaskedLanguageModel, PeerPreTrainedModel):
 
     def __init__(self, config: PeerConfig):
         super().__init__(config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.lm_head = Linear(config.hidden_size, config.vocab_size)
         self.post_init()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from ..evolution.initial import merge_heads
+from ..evolution.linear import Linear
 from .base import Mixer, MixerShape
 
 
@@ -52,8 +53,8 @@ class Attention(Mixer):
 
     def __init__(self, shape: MixerShape):
         super().__init__(shape)
-        self.projections = nn.Linear(shape.hidden_size, 3 * shape.hidden_size, bias=False)
-        self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.projections = Linear(shape.hidden_size, 3 * shape.hidden_size, bias=False)
+        self.output = Linear(shape.hidden_size, shape.hidden_size, bias=False)
 
     def reset_parameters(self) -> None:
         """Glorot initialization, with separate fans for each of the four matrices."""

@@ -10,10 +10,9 @@ Differs from the paper: layers are not wider than a Transformer's.
 
 from typing import Any
 
-from torch import nn
-
 from ..evolution.backends import AutoBackend
 from ..evolution.initial import InitialCondition, merge_heads, split_heads
+from ..evolution.linear import Linear
 from .base import Capabilities, MixerShape, SharingMixer
 from .heads import glorot_
 from .settings import Count
@@ -29,9 +28,9 @@ class LazyAttention(SharingMixer):
         super().__init__(shape)
         self.span, d = span, shape.hidden_size
         self.l = shape.layer % span + 1
-        self.query_key = nn.Linear(d, 2 * d, bias=False) if self.l == 1 else None
-        self.value = nn.Linear(d, d, bias=False)
-        self.output = nn.Linear(d, d, bias=False)
+        self.query_key = Linear(d, 2 * d, bias=False) if self.l == 1 else None
+        self.value = Linear(d, d, bias=False)
+        self.output = Linear(d, d, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

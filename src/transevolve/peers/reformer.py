@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 
 from ..evolution.initial import at_least_float32, merge_heads, split_heads
+from ..evolution.linear import Linear
 from ..evolution.masks import reciprocal_or_zero
 from .base import Capabilities, Mixer, MixerShape
 from .blocks import pad_to_blocks
@@ -37,9 +38,9 @@ class Reformer(Mixer):
     def __init__(self, shape: MixerShape, chunk: Count = 64, hashes: Count = 2, seed: Seed = 0):
         super().__init__(shape)
         self.chunk, self.hashes, self.seed = chunk, hashes, shape.draw_seed(seed)
-        self.query = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
-        self.value = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
-        self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.query = Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.value = Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.output = Linear(shape.hidden_size, shape.hidden_size, bias=False)
         half = max(1, math.ceil(shape.max_length / (2 * chunk)))
         self.register_buffer("directions", torch.empty(shape.num_heads, hashes, shape.part, half))
         self.reset_parameters()

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from ..evolution.initial import merge_heads, split_heads
+from ..evolution.linear import Linear
 from ..evolution.masks import visible_keys
 from .base import Capabilities, Mixer, MixerShape
 from .heads import glorot_, softmax_attention
@@ -35,8 +36,8 @@ class Synthesizer(Mixer):
 
     def __init__(self, shape: MixerShape, rank: int):
         super().__init__(shape)
-        self.value = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
-        self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.value = Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.output = Linear(shape.hidden_size, shape.hidden_size, bias=False)
         self.positions = nn.Parameter(torch.empty(shape.num_heads, shape.max_length, rank))
 
     def reset_parameters(self) -> None:
@@ -62,7 +63,7 @@ class Synthesizer(Mixer):
 class DenseSynthesizer(Synthesizer):
     def __init__(self, shape: MixerShape):
         super().__init__(shape, shape.part)
-        self.hidden = nn.Linear(shape.hidden_size, shape.hidden_size, bias=False)
+        self.hidden = Linear(shape.hidden_size, shape.hidden_size, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

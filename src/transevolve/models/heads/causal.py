@@ -2,11 +2,12 @@
 
 import copy
 
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils.generic import can_return_tuple
 
+from ...evolution.linear import Linear
 from ..cache import TransEvolveCache
 from ..config import TransEvolveConfig
 from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
@@ -29,7 +30,7 @@ class TransEvolveForCausalLM(CachedGeneration, TransEvolvePreTrainedModel, Gener
         config.is_decoder = True
         super().__init__(config)
         self.model = TransEvolveModel(self.config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
     def new_cache(self, max_length: int | None = None, sentences: int = 1) -> TransEvolveCache:

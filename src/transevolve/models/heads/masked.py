@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from transformers.modeling_outputs import MaskedLMOutput
 from transformers.utils.generic import can_return_tuple
 
+from ...evolution.linear import Linear
 from ..config import TransEvolveConfig
 from ..encoder import TransEvolveModel, TransEvolvePreTrainedModel
 from ..loss import smoothed_cross_entropy
@@ -62,5 +63,5 @@ class TransEvolveForMaskedLM(MaskedLanguageModel, TransEvolvePreTrainedModel):
     def __init__(self, config: TransEvolveConfig):
         super().__init__(config)
         self.model = TransEvolveModel(self.config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.lm_head = Linear(config.hidden_size, config.vocab_size)
         self.post_init()

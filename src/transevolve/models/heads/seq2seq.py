@@ -3,12 +3,13 @@
 import copy
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
 from ...evolution.block import BlockOptions
+from ...evolution.linear import Linear
 from ...evolution.reads import one_read
 from ...evolution.stack import EvolvedDecoder
 from ..base import as_tuple
@@ -43,7 +44,7 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
         self.encoder = TransEvolveModel(config)
         options = BlockOptions.of(config, config.decoder_block_depth or config.block_depth)
         self.decoder = EvolvedDecoder(options, config.decoder_num_blocks or config.num_blocks)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
