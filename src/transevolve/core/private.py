@@ -46,7 +46,7 @@ def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def transforms_functions() -> bool:
     """Whether `torch.func` is transforming what is computed now."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def sharded_modules(model: Any) -> list[str]:
