@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import pipeline
@@ -41,6 +42,15 @@ def test_predict_takes_tabs_tables_and_python_pairs(run, tmp_path, capsys):
         assert len(capsys.readouterr().out.splitlines()) == 12
     assert [found.label for found in load(run).predict([("cat", "cat"), ("cat", "dog")])] == ["same", "other"]
     assert main(["evaluate", str(run), "--file", str(table), "--output", str(tmp_path)]) == 0
+
+
+def test_embed_takes_tables_and_python_pairs(run, tmp_path):
+    table, output = write_pairs(tmp_path / "other.tsv", rows=12), tmp_path / "vectors.npy"
+    assert main(["embed", str(run), str(table), "--output", str(output)]) == 0
+    vectors = np.load(output)
+    assert len(vectors) == 12
+    first = table.read_text().splitlines()[1].split("\t")[:2]
+    np.testing.assert_allclose(load(run).embed([first])[0], vectors[0], atol=1e-5)
 
 
 def test_a_pipeline_agrees(run):

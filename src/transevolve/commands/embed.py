@@ -18,7 +18,7 @@ class Options:
         run: Folder of a trained model.
         file: A file of texts: one per line, or csv, tsv, jsonl or parquet; plain or gzip.
         output: The file to write: .npy (an array of texts x width, float32) or .parquet (the texts and their vectors).
-        column: The column of the texts in such a table.
+        column: The column of the texts in such a table; two columns for pairs of texts.
         batch_tokens: Tokens per batch.
         device: Device to compute on: cpu, cuda, cuda:1 ...; by default the first GPU, or the CPU.
     """
@@ -26,7 +26,7 @@ class Options:
     run: str = field(metadata=POSITIONAL)
     file: str = field(metadata=POSITIONAL)
     output: str
-    column: str | None = None
+    column: list[str] | str | None = None
     batch_tokens: int = 8192
     device: str | None = None
 
@@ -42,7 +42,7 @@ def run(options: Options) -> int:
     from ..inference import load
 
     model = load(options.run, options.device, batch_tokens=options.batch_tokens)
-    texts = [text for _, text in iter_texts(options.file, options.column)]
+    texts = [text for _, text in iter_texts(options.file, options.column or model.columns)]
     vectors = model.embed(texts)
     with atomic_file(output) as file:
         if output.suffix == ".npy":

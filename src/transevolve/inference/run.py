@@ -20,6 +20,7 @@ from ..core.windows import windows
 from ..data import DataOptions, load_data
 from ..data.frames import is_frame, stored, text_list
 from ..data.options import SPLITS, Split
+from ..data.wide_rows import join_pair
 from ..kinds.base import Kind, Prediction, Score
 from ..kinds.registry import kind_of_model, read_config
 from ..kinds.session import Session
@@ -202,15 +203,14 @@ class LoadedRun:
     def embed(self, texts: str | Texts) -> np.ndarray:
         """Vectors of texts (texts x width): the mean of the encoder's output over tokens.
 
-        For one text, one vector.
+        For one text, one vector. A pair of texts, for a model of pairs, is a sequence of two.
         """
         if isinstance(texts, str):
             return self.embed([texts])[0]
         texts = text_list(texts, self.recipe.data.text)
-        if not all(isinstance(text, str) for text in texts):
-            raise UserError("embed takes single texts, not pairs: join the two")
-        with self.progress("embed", len(texts)):
-            return embeddings(self.session, texts, lambda i: f"text {i + 1}")
+        joined = [text if isinstance(text, str) else join_pair(text) for text in texts]
+        with self.progress("embed", len(joined)):
+            return embeddings(self.session, joined, lambda i: f"text {i + 1}")
 
     def progress(self, title: str, total: int | None, unit: str = "texts") -> AbstractContextManager[Bar]:
         """Show a progress bar for predicted rows."""
