@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+from training_support import train, training_of, write_csv
 from transevolve.core.environment import ALLOCATOR_VARIABLES, OPENMP_VARIABLES
+from transevolve.runs.folder import load_run_recipe
 from transevolve.training.precision import choose_precision
 
 SHOW = """
@@ -50,4 +52,13 @@ def test_precision_auto_is_what_the_cpu_multiplies_in(has, monkeypatch):
     precision, reason = choose_precision("auto")
     assert precision == ("bf16" if has else "fp32")
     assert "bfloat16" in reason
-    assert choose_precision("fp32")[0] == "fp32"
+    assert choose_precision("fp32") == ("fp32", None)
+
+
+def test_a_run_keeps_its_precision_on_another_machine(tmp_path, monkeypatch, capsys):
+    arguments = training_of(write_csv(tmp_path / "rows.csv"), tmp_path / "run", "--training.precision=auto")
+    for has in (True, False):
+        monkeypatch.setattr("transevolve.training.precision.cpu_multiplies_bfloat16", lambda has=has: has)
+        assert train(*arguments) == 0
+        assert load_run_recipe(tmp_path / "run").training.precision == "bf16"
+    assert "already finished" in capsys.readouterr().err

@@ -17,6 +17,7 @@ TINY = [
     "--training.batch_size=16",
     "--training.log_steps=2",
     "--training.learning_rate=0.01",
+    "--training.precision=fp32",
 ]
 PATIENCE = 1200  # seconds; a busy machine may take minutes to start a process
 GOOD, BAD = ["great", "lovely", "superb", "fine", "wonderful"], ["awful", "poor", "terrible", "weak", "horrid"]

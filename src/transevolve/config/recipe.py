@@ -113,7 +113,7 @@ class TrainingOptions:
     )
     clip: float = setting(0.0, "Maximum gradient norm; 0 disables clipping, as in the paper.", RATE)
     precision: Literal["fp32", "bf16", "auto"] = setting(
-        "fp32", "fp32, bf16 (mixed), or auto: bf16 if the CPU or GPU has instructions for it."
+        "auto", "fp32, bf16 (mixed), or auto: bf16 if the CPU or GPU has instructions for it."
     )
     compile: bool = setting(False, "Compile the model with torch.compile.")
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass to save memory.")

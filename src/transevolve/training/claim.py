@@ -37,6 +37,8 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
         return
     before = load_run_recipe(folder)
     resolve(before)
+    if recipe.training.precision == "auto":  # resumes as it began, also on a machine of another kind
+        recipe.training.precision = before.training.precision
     record = DataRecord.read(folder)
     changed = differences(before, recipe, {*RECOGNIZED, *(record.filled if record else dotted(recipe))})
     if changed:

@@ -7,11 +7,13 @@ import torch
 from ..core.devices import default_device
 from ..core.private import cpu_multiplies_bfloat16
 
+Precision = Literal["fp32", "bf16"]
 
-def choose_precision(requested: Literal["auto", "fp32", "bf16"]) -> tuple[Literal["fp32", "bf16"], str]:
-    """The precision to use on this machine, and the reason."""
+
+def choose_precision(requested: Literal["auto"] | Precision) -> tuple[Precision, str | None]:
+    """The precision to use on this machine, and the reason if it was not requested."""
     if requested != "auto":
-        return requested, "as requested"
+        return requested, None
     if default_device().type == "cuda":
         if torch.cuda.is_bf16_supported(including_emulation=False):
             return "bf16", "this GPU supports bfloat16"

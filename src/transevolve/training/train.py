@@ -20,7 +20,7 @@ from ..runs.storage import check_manifest
 from .callbacks.signals import StopOnSignal
 from .claim import require_own_folder
 from .hf_arguments import check_packages, check_training
-from .precision import choose_precision
+from .precision import Precision, choose_precision
 from .processes import decided_by_main, join_processes
 from .run import Run
 from .self_training import check_self_training
@@ -32,15 +32,13 @@ def train(recipe: Recipe, command: str) -> Result:
     check_training(recipe.training)
     check_packages(recipe.training)
     check_self_training(recipe, kind)
-    requested = recipe.training.precision
-    recipe.training.precision, reason = choose_precision(requested)
     if recipe.training.threads:
         torch.set_num_threads(recipe.training.threads)
     folder = Path(recipe.output or default_output(recipe))
     recipe.output = str(folder)
     state = join_processes()
     with ExitStack() as held, StopOnSignal() as stop, report_full_disk(folder):
-        decided_by_main(state, lambda: _take(folder, recipe, held))
+        recipe.training.precision, why = decided_by_main(state, lambda: _take(folder, recipe, held))
         finished = read_result(folder)
         if finished is not None:
             if state.is_main_process:
@@ -53,18 +51,19 @@ def train(recipe: Recipe, command: str) -> Result:
             prepared = [] if data.folder is None else [f"prepared data: {data.folder}"]
             notes = [*kind.notes(recipe, data), *baseline_lines(kind.baseline(data))]
             say("\n".join([*data.report.lines(), *prepared, *notes]))
-            if requested == "auto":
-                say(f"training in {recipe.training.precision}: {reason}")
+            if why is not None:
+                say(f"training in {recipe.training.precision}: {why}")
             ignored = [key for key in unused(recipe.model) if key not in decided]
             if ignored:
                 say(f"note: {', '.join(ignored)}: not used by {recipe.model.system}")
         return Run(recipe, folder, data, state, stop, kind, decided).result(command)
 
 
-def _take(folder: Path, recipe: Recipe, held: ExitStack) -> None:
-    """Lock the folder and check that it can be used."""
+def _take(folder: Path, recipe: Recipe, held: ExitStack) -> tuple[Precision, str | None]:
+    """Lock the folder and check that it can be used; returns the precision, and why it was chosen."""
     ours = held.enter_context(locked(folder))
     require_own_folder(folder, recipe, ours)
+    return choose_precision(recipe.training.precision)
 
 
 def baseline_lines(baseline: dict[str, dict[str, float]]) -> list[str]:
