@@ -24,6 +24,7 @@ SHAPE = [
     "--training.log_steps=1",
     f"--training.save_steps={STEPS}",
     f"--training.eval_steps={STEPS}",
+    "--training.precision=fp32",
     "--training.threads=1",
 ]
 LISTOPS = [

@@ -169,7 +169,7 @@ def test_a_plan_counts_what_training_does(run, folder, capsys):
     shown = capsys.readouterr().out
     assert "train 72, validation 8" in shown
     assert f"{sum(weight.numel() for weight in run.model.parameters()):,}" in shown
-    for row in ("tokens per epoch", "tokens/s on", "(h:mm:ss)", "GB"):
+    for row in ("tokens per epoch", "tokens/s in", "(h:mm:ss)", "GB"):
         assert row in shown
 
 

@@ -120,7 +120,7 @@ def test_a_sweep_can_be_estimated_before_it_is_trained(folder, monkeypatch, caps
     kept = folder / "records"
     command = ["sweep", str(folder / "sweep.yaml"), "--output", str(folder / "out"), "--records", str(kept), "--plan"]
     assert main(command) == 0
-    assert "core-hours a seed" in capsys.readouterr().out
+    assert "core-hours" in capsys.readouterr().out
     cases = json.loads((kept / "plan.json").read_text())["cases"]
     assert [(case["system"], case["seeds"], case["precision"]) for case in cases] == [
         ("fullFF-1", 2, "bf16"),
