@@ -38,7 +38,7 @@ from transevolve.config.files import load_recipe  # noqa: E402
 from transevolve.core.machine import describe_machine  # noqa: E402
 from transevolve.data import load_data  # noqa: E402
 from transevolve.data.batching import Batches, RowStore  # noqa: E402
-from transevolve.kinds.registry import resolve  # noqa: E402
+from transevolve.kinds.registry import decide, resolve  # noqa: E402
 from transevolve.kinds.session import Session  # noqa: E402
 from transevolve.training.optimizer import build_optimizer, build_schedule  # noqa: E402
 
@@ -168,8 +168,9 @@ def main() -> None:
     recipe = load_recipe(name, {"data": sizes})
     kind = resolve(recipe)
     data = load_data(recipe.data)
-    rows = data.train
-    order = Batches(rows["length"][:], rows=None, tokens=recipe.training.batch_tokens, seed=recipe.training.seed)
+    decide(kind, recipe, data)
+    rows, training = data.train, recipe.training
+    order = Batches(rows["length"][:], rows=training.batch_size, tokens=training.batch_tokens, seed=training.seed)
     ours = kind.build(recipe, data)
     store, collate = RowStore(rows), kind.collator(Session(ours, data.tokenizer, recipe, torch.device("cpu"), 4096))
     batches = [collate([store[i] for i in numbers]) for numbers, _ in zip(order, range(options.steps), strict=False)]
