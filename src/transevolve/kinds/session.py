@@ -11,8 +11,10 @@ from torch import Tensor, distributed
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from ..config.recipe import Recipe
+from ..core.private import cpu_multiplies_bfloat16
 from ..data.batching import Batches, Collator, RowStore
 from ..data.encoding import Encoded, encode
+from ..models.int8 import is_int8
 
 LOGITS = 2**25
 
@@ -55,8 +57,12 @@ class Session:
 
     @contextmanager
     def inference(self) -> Iterator[None]:
-        """Evaluation mode, no gradients, and the precision of training; the model's mode is restored."""
+        """Evaluation mode, no gradients, and the precision of training; the model's mode is restored.
+
+        What is not int8 in a quantized model is computed in bfloat16 if the CPU has instructions for it.
+        """
         training, bf16 = self.model.training, self.recipe.training.precision == "bf16"
+        bf16 = bf16 or (is_int8(self.model) and cpu_multiplies_bfloat16())
         self.model.eval()
         try:
             with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
