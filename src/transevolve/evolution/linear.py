@@ -3,12 +3,14 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 
 from ..core.private import onednn_linear, onednn_multiplies_faster, transforms_functions
 
 # Smaller products stay with MKL: for each new number of rows oneDNN compiles code, in about a millisecond.
 SMALLEST = 2**25
+ROWS = 64
+"""oneDNN keeps the code that it compiles for each number of rows, so rows are padded to a multiple of this."""
 
 
 class Linear(nn.Linear):
@@ -28,7 +30,10 @@ def multiply(
         return linear(x, weight, bias)
     if x.numel() * weight.shape[0] < SMALLEST or not onednn_multiplies_faster():
         return linear(x, weight, bias)
-    return onednn_linear(x, weight, bias)
+    rows = x.reshape(-1, x.shape[-1])
+    spare = -len(rows) % ROWS
+    y = onednn_linear(pad(rows, (0, 0, 0, spare)) if spare else rows, weight, bias)
+    return y[: len(rows)].view(*x.shape[:-1], -1)
 
 
 def _is_plain(x: Tensor) -> bool:
