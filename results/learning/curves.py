@@ -137,6 +137,12 @@ def chosen(records: list[dict], field: str, **where: object) -> list[float]:
     return [one[field] for one in records if all(one[key] == value for key, value in where.items()) and field in one]
 
 
+def of_samples(records: list[dict], field: str, **where: object) -> list[float]:
+    """One value for each sample: bags of words are the same in every case of a sample."""
+    matching = [one for one in records if field in one and all(one[key] == value for key, value in where.items())]
+    return list({one["sample"]: one[field] for one in matching}.values())
+
+
 def table(records: list[dict]) -> str:
     head = ["data", "rows", "samples", *SYSTEMS.values(), *(f"{name}, with unlabelled" for name in SYSTEMS.values())]
     lines = [[*head, *BAGS.values()], ["---"] * (len(head) + len(BAGS))]
@@ -148,9 +154,8 @@ def table(records: list[dict]) -> str:
                 for unlabelled in (False, True)
                 for system in SYSTEMS
             ]
-            alone = {**where, "system": "transevolve", "unlabelled": False}
-            bags = [score(chosen(records, bag, **alone)) for bag in BAGS]
-            lines.append([data, f"{rows:,}", str(len(chosen(records, "test", **alone))), *mine, *bags])
+            bags = [score(of_samples(records, bag, **where)) for bag in BAGS]
+            lines.append([data, f"{rows:,}", str(len(of_samples(records, "test", **where))), *mine, *bags])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
@@ -166,9 +171,8 @@ def plot(records: list[dict], path: Path) -> None:
     curves += [(label, bag, "transevolve", False) for bag, label in BAGS.items()]
     for panel, (data, sizes) in zip(panels, ROWS.items(), strict=True):
         for label, field, system, more in curves:
-            found = {
-                rows: chosen(records, field, data=data, rows=rows, system=system, unlabelled=more) for rows in sizes
-            }
+            kind = {} if field in BAGS else {"system": system, "unlabelled": more}
+            found = {rows: of_samples(records, field, data=data, rows=rows, **kind) for rows in sizes}
             points = [(rows, 100 * mean(values)) for rows, values in found.items() if values]
             if points:
                 panel.plot(
