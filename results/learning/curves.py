@@ -170,14 +170,13 @@ def plot(records: list[dict], path: Path) -> None:
               for more in (True, False) for system, label in SYSTEMS.items()]  # fmt: skip
     curves += [(label, bag, "transevolve", False) for bag, label in BAGS.items()]
     for panel, (data, sizes) in zip(panels, ROWS.items(), strict=True):
-        for label, field, system, more in curves:
+        for number, (label, field, system, more) in enumerate(curves):
             kind = {} if field in BAGS else {"system": system, "unlabelled": more}
             found = {rows: of_samples(records, field, data=data, rows=rows, **kind) for rows in sizes}
             points = [(rows, 100 * mean(values)) for rows, values in found.items() if values]
             if points:
-                panel.plot(
-                    *zip(*points, strict=True), marker="o", linestyle="--" if field in BAGS else "-", label=label
-                )
+                style = {"linestyle": "--" if field in BAGS else "-", "color": f"C{number}"}
+                panel.plot(*zip(*points, strict=True), marker="o", label=label, **style)
         panel.set(xscale="log", title=data, xlabel="training rows")
         panel.set_xticks(sizes, [f"{rows:,}" for rows in sizes])
         panel.minorticks_off()
