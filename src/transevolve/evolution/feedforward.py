@@ -22,8 +22,11 @@ from .settings import Convention, EvolutionSettings, LayerSettings
 
 
 def _perceptron(first: nn.Module, second: nn.Module, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-    """second(relu(first(x))). On flattened rows `first` returns no view, so relu can work in place."""
-    return second(torch.relu_(first(x.reshape(-1, x.shape[-1])))).view(x.shape)
+    """second(relu(first(x))). On flattened rows `first` returns no view, so relu can work in place; a layer with a
+    method `relu` computes relu(first(x)) itself."""
+    rows = x.reshape(-1, x.shape[-1])
+    fused = getattr(first, "relu", None)
+    return second(torch.relu_(first(rows)) if fused is None else fused(rows)).view(x.shape)
 
 
 class GlorotLinear(Linear):

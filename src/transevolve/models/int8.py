@@ -80,10 +80,17 @@ class Int8Linear(Int8Matrix):
         self._packed: Any = None
 
     def forward(self, x: Tensor) -> Tensor:
+        return self._multiply(torch.ops.quantized.linear_dynamic, x)
+
+    def relu(self, x: Tensor) -> Tensor:
+        """relu(forward(x)), in one kernel."""
+        return self._multiply(torch.ops.quantized.linear_relu_dynamic, x)
+
+    def _multiply(self, kernel: Any, x: Tensor) -> Tensor:
         if self._packed is None:
             with _engine():
                 self._packed = torch.ops.quantized.linear_prepack(self.quantized(), self.bias)
-        return torch.ops.quantized.linear_dynamic(x.float(), self._packed, reduce_range=not cpu_has_vnni())
+        return kernel(x.float(), self._packed, reduce_range=not cpu_has_vnni())
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_packed": None}
