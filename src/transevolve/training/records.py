@@ -26,8 +26,9 @@ class Record:
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
     """The settings that differ from their defaults and affect the results."""
-    plain = dotted(Recipe())
-    return {key: value for key, value in dotted(recipe).items() if key not in LOCAL and value != plain[key]}
+    plain, averaged = dotted(Recipe()), {"training.save_steps"} if recipe.training.average else set()
+    local = LOCAL - averaged
+    return {key: value for key, value in dotted(recipe).items() if key not in local and value != plain[key]}
 
 
 def keep(path: Path, recipe: Recipe, results: dict[str, Any]) -> dict[str, Any]:

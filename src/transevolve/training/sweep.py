@@ -95,32 +95,31 @@ def typed(settings: dict[str, Any], source: str = "") -> dict[str, Any]:
 
 
 def run_sweep(sweep: Sweep, folder: Path, recorded: Path | None = None, train: bool = True) -> list[Outcome]:
-    """Train all cases that are neither finished nor recorded; a failed case does not stop the others."""
-    outcomes: list[Outcome] = []
-    cases = [(settings, _recipes(sweep, folder, settings, seeds)) for settings, seeds in sweep.cases()]
-    started, done, count = time.monotonic(), 0, sum(len(recipes) for _, recipes in cases)
-    for number, (settings, recipes) in enumerate(cases, start=1):
+    """Train what is neither finished nor recorded, the first seed of every case first; a failure stops no other."""
+    outcomes, todo = [], []
+    for number, (settings, seeds) in enumerate(sweep.cases()):
         outcomes.append(Outcome(settings))
-        for path, recipe in recipes.items():
+        for rank, (path, recipe) in enumerate(_recipes(sweep, folder, settings, seeds).items()):
             record = recorded and recorded / f"{path.stem}.json"
             known = record and records.find(record, recipe)
-            if known or not train:
-                outcomes[-1].results += [known] if known else []
-                count -= 1
-                continue
-            left = clock((time.monotonic() - started) / done * (count - done)) if done else ""
-            what = f"{title(settings)}, seed {recipe.training.seed}: {recipe.output}"
-            say(f"[{number}/{len(cases)}] {what}{left and f'; about {left} left'}")
-            done += 1
-            write_atomically(path, recipe_yaml(recipe))
-            error = train_case(path)
-            if error is None:
-                results = json.loads(Path(str(recipe.output), RESULTS).read_text(encoding="utf-8"))
-                if record:
-                    results = records.keep(record, recipe, results)
-                outcomes[-1].results.append(results)
-            else:
-                outcomes[-1].error = error
+            if known:
+                outcomes[-1].results.append(known)
+            elif train:
+                todo.append((rank, number, path, record, recipe))
+    write_tables(sweep, recorded or folder, outcomes)
+    started = time.monotonic()
+    for done, (_, number, path, record, recipe) in enumerate(sorted(todo, key=lambda one: one[:2])):
+        left = clock((time.monotonic() - started) / done * (len(todo) - done)) if done else ""
+        what = f"{title(outcomes[number].settings)}, seed {recipe.training.seed}: {recipe.output}"
+        say(f"[{number + 1}/{len(outcomes)}] {what}{left and f'; about {left} left'}")
+        write_atomically(path, recipe_yaml(recipe))
+        error = train_case(path)
+        if error is None:
+            results = json.loads(Path(str(recipe.output), RESULTS).read_text(encoding="utf-8"))
+            outcomes[number].results.append(records.keep(record, recipe, results) if record else results)
+            outcomes[number].results.sort(key=lambda one: one["seed"])
+        else:
+            outcomes[number].error = error
         write_tables(sweep, recorded or folder, outcomes)
     return outcomes
 
