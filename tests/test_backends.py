@@ -14,7 +14,7 @@ from transevolve import (
     TransEvolveForConditionalGeneration,
     TransEvolveForSequenceClassification,
 )
-from transevolve.evolution.backends import BACKENDS, AutoBackend, Backend, LinearBackend, fused, once, tiles
+from transevolve.evolution.backends import BACKENDS, AutoBackend, Backend, LinearBackend, fused, once, products, tiles
 from transevolve.evolution.backends.literal import LiteralEvolution
 from transevolve.evolution.backends.once import OnceEvolution
 from transevolve.evolution.backends.pool import SMALLEST, BufferPool
@@ -37,6 +37,9 @@ def test_once_in_tiles(kind, padded, drift, monkeypatch):
     monkeypatch.setattr(tiles, "WORTH_CUTTING", 1)
     monkeypatch.setattr(once, "CACHED", 64)
     monkeypatch.setattr(once, "MIXED_ROWS", 3)
+    monkeypatch.setattr(products, "WIDE", 1)
+    monkeypatch.setattr(products, "FEW", 3)
+    monkeypatch.setattr(products, "cpu_vendor", lambda: "GenuineIntel")
     case = make_case(kind, n=23, keys=19, padded=padded, dtype=torch.float64, evolution=drift)
     expected, found = case.run("literal"), case.run("once")
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)

@@ -5,9 +5,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from training_support import train, training_of, write_csv
 from transevolve.core.environment import ALLOCATOR_VARIABLES, OPENMP_VARIABLES
+from transevolve.core.machine import flushed_denormals
 from transevolve.runs.folder import load_run_recipe
 from transevolve.training.precision import choose_precision
 
@@ -62,3 +64,19 @@ def test_a_run_keeps_its_precision_on_another_machine(tmp_path, monkeypatch, cap
         assert train(*arguments) == 0
         assert load_run_recipe(tmp_path / "run").training.precision == "bf16"
     assert "already finished" in capsys.readouterr().err
+
+
+def test_denormals_are_flushed_only_within():
+    smallest = torch.tensor(2e-38)
+    with flushed_denormals():
+        assert smallest / 4 == 0
+    assert smallest / 4 > 0
+
+
+def test_training_flushes_denormals(tmp_path, monkeypatch):
+    seen, step = [], torch.optim.AdamW.step
+    smallest = torch.tensor(2e-38)
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda *a, **k: (seen.append(float(smallest / 4)), step(*a, **k))[1])
+    assert train(*training_of(write_csv(tmp_path / "rows.csv"), tmp_path / "run")) == 0
+    assert seen
+    assert not any(seen)

@@ -4,11 +4,13 @@
     python results/throughput/throughput.py --task multi30k --data multi30k
 
 AG News: BERT under `Trainer`. Multi30k: Marian under `Seq2SeqTrainer`. Same tokenizer, batches, width, depth, dropout
-and optimizer for all. Each is measured in steady state, in turns.
+and optimizer for all. Each is measured in steady state, in a process of its own, in turns. `transevolve` sets up its
+process as it always does; `--alike` gives the Hugging Face script the same environment.
 """
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +21,10 @@ from statistics import median
 
 from transevolve.core.environment import tune_environment
 
-tune_environment()
+THEIRS = "Hugging Face Trainer"
+WAYS = ("bare loop", "transevolve train", THEIRS)
+if "--way" in sys.argv and (THEIRS not in sys.argv or "--alike" in sys.argv):
+    tune_environment()
 
 import torch  # noqa: E402
 from transformers import (  # noqa: E402
@@ -42,20 +47,17 @@ from transevolve.kinds.registry import decide, resolve  # noqa: E402
 from transevolve.kinds.session import Session  # noqa: E402
 from transevolve.training.optimizer import build_optimizer, build_schedule  # noqa: E402
 
-WARMUP = 5
-THEIRS = "Hugging Face Trainer"
-
 
 def tokens_of(batch: dict) -> int:
     return int(batch["attention_mask"].sum())
 
 
-def rate(batches: list[dict], seconds: list[float]) -> float:
+def rate(batches: list[dict], seconds: list[float], warmup: int) -> float:
     """Tokens per second over the steps after the warm-up."""
-    return sum(map(tokens_of, batches[WARMUP : len(seconds)])) / sum(seconds[WARMUP:])
+    return sum(map(tokens_of, batches[warmup : len(seconds)])) / sum(seconds[warmup:])
 
 
-def bare_loop(recipe, data, batches: list[dict], low: bool) -> float:
+def bare_loop(recipe, data, batches: list[dict], low: bool, warmup: int) -> float:
     """Forward, backward and optimizer on ready batches."""
     torch.manual_seed(0)
     model = resolve(recipe).build(recipe, data).train()
@@ -70,15 +72,15 @@ def bare_loop(recipe, data, batches: list[dict], low: bool) -> float:
         optimizer.step()
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - start)
-    return rate(batches, seconds)
+    return rate(batches, seconds, warmup)
 
 
-def trained(arguments: list[str], steps: int, low: bool) -> float:
+def trained(arguments: list[str], steps: int, low: bool, warmup: int) -> float:
     """`transevolve train`, by its own metrics after the first line."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         limits = [f"--training.max_steps={steps}", f"--training.eval_steps={steps}", f"--training.save_steps={steps}"]
-        limits += [f"--training.precision={'bf16' if low else 'fp32'}", f"--training.log_steps={WARMUP}"]
+        limits += [f"--training.precision={'bf16' if low else 'fp32'}", f"--training.log_steps={warmup}"]
         assert transevolve(["train", *arguments, *limits, f"--output={run}"]) == 0
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         first, *lines = [row for row in rows if "tokens_per_second" in row]
@@ -118,7 +120,7 @@ def marian(recipe, data) -> PreTrainedModel:
     return resolve(theirs).build(theirs, data)
 
 
-def hugging_face(recipe, model: PreTrainedModel, batches: list[dict], low: bool) -> float:
+def hugging_face(recipe, model: PreTrainedModel, batches: list[dict], low: bool, warmup: int) -> float:
     """A model under the Trainer, on the same batches."""
     translates = model.config.is_encoder_decoder
     clock = Clock()
@@ -133,7 +135,7 @@ def hugging_face(recipe, model: PreTrainedModel, batches: list[dict], low: bool)
             use_cpu=True,
             report_to=[],
             save_strategy="no",
-            logging_steps=5,
+            logging_steps=100,
             remove_unused_columns=False,
             dataloader_pin_memory=False,
             disable_tqdm=True,
@@ -146,25 +148,20 @@ def hugging_face(recipe, model: PreTrainedModel, batches: list[dict], low: bool)
             callbacks=[clock],
         ).train()
     seconds = [b - a for a, b in zip(clock.times, clock.times[1:], strict=False)]
-    return rate(batches, seconds)
+    return rate(batches, seconds, warmup)
 
 
 TASKS = {"ag_news": ("cpu/agnews", bert), "multi30k": ("cpu/multi30k-en-de", marian)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--task", choices=list(TASKS), default="ag_news")
-    parser.add_argument("--data", required=True, help="folder of the data set")
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--rows", type=int, default=8000, help="training rows to read")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
-    parser.add_argument("--rounds", type=int, default=1)
-    options = parser.parse_args()
+def measure(options: argparse.Namespace) -> float:
+    """Tokens per second of one way, in this process."""
     low = options.precision == "bf16"
     name, theirs = TASKS[options.task]
     sizes = {"path": options.data, "train_rows": options.rows, "validation_rows": 100, "test_rows": 100}
-    arguments = [name, *(f"--data.{key}={value}" for key, value in sizes.items())]
+    if options.way == "transevolve train":
+        flags = [f"--data.{key}={value}" for key, value in sizes.items()]
+        return trained([name, *flags], options.steps, low, options.warmup)
     recipe = load_recipe(name, {"data": sizes})
     kind = resolve(recipe)
     data = load_data(recipe.data)
@@ -174,22 +171,49 @@ def main() -> None:
     ours = kind.build(recipe, data)
     store, collate = RowStore(rows), kind.collator(Session(ours, data.tokenizer, recipe, torch.device("cpu"), 4096))
     batches = [collate([store[i] for i in numbers]) for numbers, _ in zip(order, range(options.steps), strict=False)]
-    ways = {
-        "bare loop": lambda: bare_loop(recipe, data, batches, low),
-        "transevolve train": lambda: trained(arguments, options.steps, low),
-        THEIRS: lambda: hugging_face(recipe, theirs(recipe, data), batches, low),
-    }
-    found = {name: [] for name in ways}
-    for _ in range(options.rounds):
-        for name, measure in ways.items():
-            with redirect_stdout(sys.stderr):
-                found[name].append(measure())
-            print(f"{name}: {found[name][-1]:,.0f} tokens/s", file=sys.stderr)
+    if options.way == THEIRS:
+        return hugging_face(recipe, theirs(recipe, data), batches, low, options.warmup)
+    return bare_loop(recipe, data, batches, low, options.warmup)
+
+
+def measure_in_turns(rounds: int) -> dict[str, list[dict]]:
+    """What each way printed, in a new process each time."""
+    found = {way: [] for way in WAYS}
+    for _ in range(rounds):
+        for way in WAYS:
+            command = [sys.executable, __file__, *sys.argv[1:], "--way", way]
+            output = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+            found[way].append(json.loads(output))
+            print(f"{way}: {found[way][-1]['rate']:,.0f} tokens/s", file=sys.stderr)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=list(TASKS), default="ag_news")
+    parser.add_argument("--data", required=True, help="folder of the data set")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--warmup", type=int, default=5, help="steps that are not counted")
+    parser.add_argument("--rows", type=int, default=8000, help="training rows to read")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--alike", action="store_true", help="the environment of transevolve for all")
+    parser.add_argument("--way", choices=WAYS, help="measure only this one, in this process")
+    options = parser.parse_args()
+    if options.way:
+        with redirect_stdout(sys.stderr):
+            found = {"rate": measure(options), "machine": describe_machine()}
+        print(json.dumps(found))
+        return
+    found = measure_in_turns(options.rounds)
+    machine, untuned = (found[way][0]["machine"] for way in ("transevolve train", THEIRS))
     print(f"# {options.task}, tokens per second in training, {options.precision}\n")
-    print("".join(f"- {key}: `{value}`\n" for key, value in describe_machine().items()))
+    print("".join(f"- {key}: `{value}`\n" for key, value in machine.items()))
+    print(f"Hugging Face Trainer: OpenMP `{untuned['OpenMP']}`, allocator `{untuned['allocator']}`\n")
     print("| | tokens/s | relative to the Hugging Face Trainer |\n|---|---|---|")
-    for name, rates in found.items():
-        print(f"| {name} | {median(rates):,.0f} | {median(rates) / median(found[THEIRS]):.2f} |")
+    medians = {way: median(one["rate"] for one in records) for way, records in found.items()}
+    for way, tokens in medians.items():
+        print(f"| {way} | {tokens:,.0f} | {tokens / medians[THEIRS]:.2f} |")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import torch
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import report_full_disk
+from ..core.machine import flushed_denormals
 from ..core.messages import say
 from ..data import load_data
 from ..kinds.registry import decide
@@ -37,7 +38,7 @@ def train(recipe: Recipe, command: str) -> Result:
     folder = Path(recipe.output or default_output(recipe))
     recipe.output = str(folder)
     state = join_processes()
-    with ExitStack() as held, StopOnSignal() as stop, report_full_disk(folder):
+    with ExitStack() as held, StopOnSignal() as stop, report_full_disk(folder), flushed_denormals():
         recipe.training.precision, why = decided_by_main(state, lambda: _take(folder, recipe, held))
         finished = read_result(folder)
         if finished is not None:

@@ -164,7 +164,7 @@ def average_backward(
         step = _rows_at_once(block) if precision.way == "widened" else block.shape[1]
         for r in range(0, block.shape[1], step):
             rows = slice(tile.rows.start + r, min(tile.rows.start + r + step, tile.rows.stop))
-            piece = precision.multiply(left[tile.heads, rows].mT, block[:, r : r + step])
+            piece = precision.sum_over_rows(left[tile.heads, rows], block[:, r : r + step])
             grad_wv[tile.heads, :, : tile.keys] += piece
     grad_wv = grad_wv.mT
     return grad_d, (grad_wv * v).sum(-1), (grad_wv * w[..., None]).to(v.dtype), left
@@ -203,19 +203,19 @@ def _scores_backward(
     """Gradients of q and k from dA0 = (left right^T) * P, in row tiles that fit in the cache."""
     if precision.is_low:
         grad_a0 = precision.multiply(left, right.mT).mul_(p)
-        return precision.multiply(grad_a0, k), precision.multiply(grad_a0.mT, q)
+        return precision.multiply(grad_a0, k), precision.sum_over_rows(q, grad_a0).mT
     heads, rows, keys = p.shape
     step = max(1, CACHED // (heads * keys))
     room = q.new_empty(heads * min(step, rows) * keys)
-    grad_q, grad_k = torch.empty_like(q), torch.zeros_like(k)
+    grad_q, grad_k = torch.empty_like(q), torch.zeros_like(k.mT)
     for r in range(0, rows, step):
         tile = slice(r, min(r + step, rows))
         n = tile.stop - tile.start
         grad_a0 = torch.bmm(left[:, tile], right.mT, out=room[: heads * n * keys].view(heads, n, keys))
         grad_a0 *= p[:, tile]
         grad_q[:, tile] = grad_a0 @ k
-        grad_k.baddbmm_(grad_a0.mT, q[:, tile])
-    return grad_q, grad_k
+        grad_k += precision.sum_over_rows(q[:, tile], grad_a0)
+    return grad_q, grad_k.mT
 
 
 class _Mix(torch.autograd.Function):
