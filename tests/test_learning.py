@@ -109,6 +109,19 @@ def test_the_model_is_trained_again_on_all_rows(run, capsys):
     assert rows[-1]["step"] == 5 * -(-120 // 16)
 
 
+def test_a_score_on_rows_of_the_training_says_so(run, csv, tmp_path, capsys):
+    before = result(run)["validation"]["accuracy"]
+    assert main(["evaluate", str(run), "--split", "validation", "--output", str(tmp_path)]) == 0
+    shown = capsys.readouterr().err
+    assert (
+        "trained on the rows of validation: on new ones expect less; before `training.refit`, validation had" in shown
+    )
+    assert f"accuracy {before:.4f}" in shown
+    assert json.loads((tmp_path / "validation.evaluation.json").read_text())["trained_on"]
+    assert main(["evaluate", str(run), "--file", str(csv), "--output", str(tmp_path)]) == 0
+    assert "trained on" not in capsys.readouterr().err
+
+
 def test_a_run_stopped_in_the_second_training_ends_as_if_never_stopped(run, csv, tmp_path):
     copy = tmp_path / "run"
     assert train("--data.path", csv, "--output", copy, *QUICK) == 0

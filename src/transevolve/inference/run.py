@@ -29,6 +29,8 @@ from ..models.int8 import is_int8, quantize
 from ..runs.averaging import last_checkpoints
 from ..runs.data_record import locate_data, require_same_data
 from ..runs.folder import check_run, load_model, load_run_recipe, load_run_tokenizer
+from ..runs.names import RESULTS
+from ..runs.results import numbers, read_results
 from .embedding import embeddings
 from .predictions import Predictions
 
@@ -103,12 +105,14 @@ class Evaluation:
         name: The split's name, or the file's.
         report: What the rows are, in lines for people.
         seconds: What the model and its score took, without reading the data.
+        trained_on: Whether the model was trained on these rows: the score is then no estimate for new ones.
     """
 
     name: str
     score: Score
     report: list[str]
     seconds: float
+    trained_on: bool = False
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -119,7 +123,7 @@ class Evaluation:
         return f"Evaluation({self.name!r}, {self.score.rows:,} rows: {metrics})"
 
     def as_dict(self) -> dict[str, Any]:
-        return {"rows": self.name, **self.score.as_dict()}
+        return {"rows": self.name, "trained_on": self.trained_on, **self.score.as_dict()}
 
     def to_pandas(self) -> "pd.DataFrame":
         """One row per class if there are classes, otherwise one row of metrics."""
@@ -262,10 +266,20 @@ class LoadedRun:
                 f"the data of {self.folder} have no {part} split: give --split validation, or your own files"
             )
         report = [f"{name}: {facts.line()}" for facts in loaded.report.splits.values()]
+        trained_on = named is None and (part == "train" or (part == "validation" and bool(self.recipe.training.refit)))
+        if trained_on:
+            report.append(f"the model was trained on the rows of {part}: on new ones expect less{self._before_refit()}")
         with self.progress("evaluate", len(rows), "rows"):
             start = time.perf_counter()
             score = self.kind.score(self.session, rows, **options)
-            return Evaluation(name, score, report, time.perf_counter() - start)
+            return Evaluation(name, score, report, time.perf_counter() - start, trained_on)
+
+    def _before_refit(self) -> str:
+        """The validation score of the model that had not seen those rows, as text."""
+        before = read_results(self.folder / RESULTS) if (self.folder / RESULTS).exists() else None
+        if before is None or not before.refit:
+            return ""
+        return f"; before `training.refit`, validation had {numbers(before.validation)}"
 
     def require(self, command: str) -> None:
         """Raise an error if a command is not for this kind of model."""
