@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from transevolve import EvolvedAttention
-from transevolve.evolution.backends import BACKENDS
+from transevolve.evolution.backends import BACKENDS, Backend, FusedBackend
 
 GOLDEN = Path(__file__).parent / "golden"
 KINDS = ["self", "causal", "cross"]
@@ -18,6 +19,17 @@ CHOOSERS = {"auto"}  # they delegate to another backend
 COMPUTING = [name for name in BACKENDS if name not in CHOOSERS]
 EXACT = [name for name in COMPUTING if BACKENDS[name].exact]
 APPROXIMATE = [name for name in COMPUTING if not BACKENDS[name].exact]
+
+
+class FusedKernel(FusedBackend):
+    """`fused` as on other devices: PyTorch's kernel on a CPU too."""
+
+    name = "fused kernel"
+    recomputing = frozenset()
+
+
+FAST = [*(BACKENDS[name] for name in EXACT if name != "literal"), FusedKernel()]
+every_fast_form = pytest.mark.parametrize("backend", FAST, ids=lambda backend: backend.name)
 
 
 @dataclass
@@ -31,7 +43,7 @@ class Case:
     values: list[Tensor]
     causal: bool
 
-    def run(self, backend: str | None = None) -> Tensor:
+    def run(self, backend: str | Backend | None = None) -> Tensor:
         """Every depth's output, stacked."""
         state = self.layer.begin(self.x, self.memory, self.padding, self.causal, backend=backend)
         return torch.stack([self.layer(state, v, l + 1) for l, v in enumerate(self.values)])

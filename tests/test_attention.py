@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from support import COMPUTING, EXACT, KINDS, Case, make_case
+from support import COMPUTING, EXACT, KINDS, Case, every_fast_form, make_case
 from transevolve import EvolvedAttention
 from transevolve.evolution.block import AffineAfterAttention
 
@@ -42,7 +42,7 @@ every_precision = pytest.mark.parametrize("precision", list(PRECISIONS))
 
 @every_precision
 @every_kind
-@pytest.mark.parametrize("backend", [name for name in EXACT if name != "literal"])
+@every_fast_form
 @pytest.mark.parametrize("drift", [1.0, 100.0, 1000.0])
 @pytest.mark.parametrize("evolution", ["keys", "none"])
 def test_agrees_with_literal(backend, kind, precision, drift, evolution):

@@ -4,11 +4,13 @@ import copy
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn.functional import linear
 
 from transevolve.core import private
 from transevolve.evolution import linear as module
+from transevolve.evolution import onednn
 from transevolve.evolution.linear import SMALLEST, Linear, multiply
 
 WEIGHT, BIAS = torch.randn(512, 128), torch.randn(512)
@@ -21,11 +23,11 @@ def calls(monkeypatch) -> list[int]:
     """The rows of each product that oneDNN computed, as on a CPU where it is faster."""
     rows: list[int] = []
 
-    def counted(x, weight, bias):
+    def counted(x, weight, bias=None):
         rows.append(x.numel() // x.shape[-1])
         return private.onednn_linear(x, weight, bias)
 
-    monkeypatch.setattr(module, "onednn_multiplies_faster", lambda: True)
+    monkeypatch.setattr(onednn, "onednn_multiplies_faster", lambda: True)
     monkeypatch.setattr(module, "onednn_linear", counted)
     return rows
 
@@ -54,13 +56,55 @@ def test_a_changed_weight_is_used_at_once(calls):
     assert calls == [ROWS, ROWS]
 
 
+def gradients(layer: nn.Linear, x: Tensor, power: int = 2) -> list[Tensor]:
+    """Of a sum over relu(layer(x)), by x and the parameters."""
+    y = torch.relu_(layer(x.flatten(0, -2)))
+    return list(torch.autograd.grad(y.pow(power).sum(), [x, *layer.parameters()], create_graph=power > 2))
+
+
+@needs_onednn
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("inputs", "outputs"), [(128, 512), (512, 128)])
+@pytest.mark.parametrize("rows", [ROWS, ROWS + 5])
+def test_gradients(calls, rows, inputs, outputs, bias):
+    layer = Linear(inputs, outputs, bias=bias)
+    x = torch.randn(2, rows, inputs, requires_grad=True)
+    expected = gradients(copy.deepcopy(layer).double(), x.detach().double().requires_grad_())
+    for found, wanted in zip(gradients(layer, x), expected, strict=True):
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5 * float(wanted.abs().max()))
+    assert len(calls) == 3
+
+
+@needs_onednn
+def test_second_derivatives(calls):
+    layer = Linear(128, 512)
+    x = torch.randn(ROWS, 128, requires_grad=True)
+
+    def penalty(layer: nn.Linear, x: Tensor) -> list[Tensor]:
+        value = torch.stack([g.square().mean() for g in gradients(layer, x, power=3)]).sum()
+        return list(torch.autograd.grad(value, [x, *layer.parameters()]))
+
+    expected = penalty(copy.deepcopy(layer).double(), x.detach().double().requires_grad_())
+    for found, wanted in zip(penalty(layer, x), expected, strict=True):
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
+    assert calls
+
+
+@needs_onednn
+def test_a_frozen_layer_has_no_gradient(calls):
+    layer = Linear(128, 512).requires_grad_(False)
+    x = torch.randn(ROWS, 128, requires_grad=True)
+    layer(x).sum().backward()
+    torch.testing.assert_close(x.grad, layer.weight.sum(0).expand(ROWS, -1))
+    assert layer.weight.grad is None
+    assert calls == [ROWS, ROWS]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 def test_other_cases_use_pytorch_s_own_product(calls):
     layer, x = Linear(128, 512), torch.randn(ROWS, 128)
     plain = nn.Linear(128, 512)
     plain.load_state_dict(layer.state_dict())
-    layer(x).sum().backward()
-    plain(x).sum().backward()
-    assert torch.equal(layer.weight.grad, plain.weight.grad)
     with torch.no_grad():
         assert torch.equal(layer(x[1:]), plain(x[1:])), "too few rows"
         assert layer(x[:0]).shape == (0, 512)
@@ -69,14 +113,12 @@ def test_other_cases_use_pytorch_s_own_product(calls):
         double = copy.deepcopy(layer).double()
         assert double(x.double()).dtype == torch.float64
         assert torch.equal(torch.vmap(layer)(x[None]), plain(x[None]))
+    _, tangent = torch.func.jvp(layer, (x,), (x,))
+    torch.testing.assert_close(tangent, linear(x, layer.weight))
+    with forward_ad.dual_level():
+        found = forward_ad.unpack_dual(layer(forward_ad.make_dual(x, x))).tangent
+    assert torch.equal(found, tangent)
+    with torch.no_grad():
         exported = torch.export.export(layer, (x,))
         assert "mkldnn" not in str(exported.graph)
-    assert calls == []
-
-
-def test_gradients_flow_through_a_frozen_layer(calls):
-    layer = Linear(128, 512).requires_grad_(False)
-    x = torch.randn(ROWS, 128, requires_grad=True)
-    layer(x).sum().backward()
-    torch.testing.assert_close(x.grad, layer.weight.sum(0).expand(ROWS, -1))
     assert calls == []

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from support import KINDS, Case, make_case
+from support import KINDS, Case, FusedKernel, every_fast_form, make_case
 from transevolve.config.recipe import TrainingOptions
-from transevolve.evolution.backends import AutoBackend, OnceBackend, products
+from transevolve.evolution.backends import AutoBackend, FusedBackend, OnceBackend, products
 from transevolve.evolution.backends.fused import FusedEvolution, WeightedEvolution
-from transevolve.evolution.backends.once import OnceEvolution
+from transevolve.evolution.backends.shared import SharedEvolution
 from transevolve.models.build import build_transevolve
 from transevolve.training.optimizer import build_optimizer, build_schedule
 
@@ -76,7 +76,7 @@ def errors(case: Case, how: str, low: torch.dtype, run) -> list[float]:
 @every_type
 @every_kind
 @pytest.mark.parametrize("how", ["autocast", "model"])
-@pytest.mark.parametrize("backend", ["once", "fused"])
+@every_fast_form
 @pytest.mark.usefixtures("_bfloat16_cpu")
 def test_as_exact_as_sdpa(backend, how, kind, low):
     case = make_case(kind, n=48, keys=48, hidden=64, evolution="none")
@@ -87,7 +87,7 @@ def test_as_exact_as_sdpa(backend, how, kind, low):
 
 @every_type
 @every_kind
-@pytest.mark.parametrize("backend", ["once", "fused"])
+@every_fast_form
 @pytest.mark.usefixtures("_bfloat16_cpu")
 def test_the_drift_adds_no_error(backend, kind, low):
     """With drift there is no SDPA to compare with: the error stays that of attention without drift."""
@@ -96,7 +96,7 @@ def test_the_drift_adds_no_error(backend, kind, low):
     case = make_case(kind, n=48, keys=48, hidden=64, drift=2.0)
     ours = errors(case, "autocast", low, lambda c: c.run(backend))
     assert ours[0] <= ALLOWED * theirs[0]
-    assert max(ours) <= (ALLOWED if backend == "once" else 4) * max(theirs)
+    assert max(ours) <= (4 if backend.name == "fused kernel" else ALLOWED) * max(theirs)
 
 
 @every_type
@@ -124,11 +124,13 @@ def test_the_budget_counts_the_bytes_of_the_type():
 
 def test_float16_keeps_to_the_range_it_has():
     """Beyond the range of float16, the drift stays in the exponentials."""
-    for drift, once, fused in ((0.1, OnceEvolution, WeightedEvolution), (30.0, FusedEvolution, FusedEvolution)):
+    forms = (OnceBackend(), FusedBackend(), FusedKernel())
+    shared = [SharedEvolution, SharedEvolution, WeightedEvolution]
+    for drift, expected in ((0.1, shared), (30.0, [FusedEvolution] * 3)):
         case = make_case("self", n=24, drift=drift, padded=False)
         with torch.autocast("cpu", torch.float16):
-            found = [case.layer.begin(case.x, backend=name).evolution for name in ("once", "fused")]
-        assert [type(evolution) for evolution in found] == [once, fused]
+            found = [case.layer.begin(case.x, backend=backend).evolution for backend in forms]
+        assert [type(evolution) for evolution in found] == expected
 
 
 def test_second_derivatives_in_16_bits():

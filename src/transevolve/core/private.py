@@ -39,14 +39,15 @@ def onednn_multiplies_faster() -> bool:
     return here and torch.cpu._is_avx512_supported() and cpu_vendor() != "GenuineIntel"
 
 
-def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`torch.nn.functional.linear` by oneDNN, without gradients."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def transforms_functions() -> bool:
-    """Whether `torch.func` is transforming what is computed now."""
-    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+    """Whether `torch.func` or forward-mode differentiation is transforming what is computed now."""
+    stack = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore[reportAttributeAccessIssue]
+    return stack is not None or torch.autograd.forward_ad._current_level >= 0
 
 
 def sharded_modules(model: Any) -> list[str]:

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from .linear import Linear, multiply
 from .rotation import LEFT, RIGHT, drawn_pair, rotation_pair
@@ -140,7 +139,7 @@ class RotationLinear(nn.Module):
     def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         trained = torch.is_grad_enabled() or self.training
         if trained or torch.compiler.is_compiling() or x.device.type != "cpu":
-            return linear((x @ self.u) * self.singular_values, self.v.mT, self.bias)
+            return multiply(multiply(x, self.u.mT, None) * self.singular_values, self.v.mT, self.bias)
         return multiply(x, self.folded().mT, self.bias)
 
 

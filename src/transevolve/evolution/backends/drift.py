@@ -26,9 +26,10 @@ def is_separable(
     return negative(drift_range(initial, drift) - limit)
 
 
-def half_limit(keys: int) -> float:
-    """The range up to which the entries that float16 rounds to zero are negligible, for this many keys."""
-    return 29 * math.log(2) - math.log(keys)
+def shared_limit(dtype: torch.dtype, keys: int) -> float:
+    """The range up to which P may be shared by all depths: in float16, as long as the entries of P that it rounds to
+    zero are negligible for this many keys."""
+    return 29 * math.log(2) - math.log(keys) if dtype == torch.float16 else SAFE_RANGE
 
 
 def drift_range(initial: InitialCondition, drift: Float[Tensor, "depth batch heads k"]) -> Float[Tensor, ""]:

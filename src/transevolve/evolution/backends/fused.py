@@ -1,8 +1,12 @@
-"""`fused`: PyTorch's scaled dot product attention at every depth. Exact. No n x n matrix is formed.
+"""`fused`: attention at every depth without an n x n matrix. Exact.
+
+On a CPU, each depth computes the matrix of `once` again, in pieces that fit in the cache (`shared`): there PyTorch's
+kernel is no faster, and `once` needs the gradient of the scores only once per block. Elsewhere each depth is a call of
+PyTorch's scaled dot product attention:
 
     Softmax(A0 + b^l) V = SDPA(q, k, [w^l V, w^l]), divided by its last channel,     w^l = exp(b^l - max b^l)
 
-All three are padded to one width, as fused kernels require. A padded key has weight 0 and is masked; in causal
+q, k and v are padded to one width, as fused kernels require. A padded key has weight 0 and is masked; in causal
 attention, where kernels take no mask, it is replaced by a copy of a real key, so its score is never a row's maximum.
 
 If the range of the drift is too large for w^l, or a graph cannot branch on it, the drift is a channel of the keys:
@@ -12,6 +16,8 @@ If the range of the drift is too large for w^l, or a graph cannot branch on it, 
 Widths are padded to a multiple of 8. A padded key gets a drift far below any score.
 """
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -20,10 +26,11 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from ..initial import InitialCondition, at_least_float32
 from ..masks import reciprocal_or_zero, sees_no_key
 from .backend import Evolution
-from .drift import SAFE_RANGE, drift_weights, first_key, is_separable
+from .drift import SAFE_RANGE, drift_weights, first_key, is_separable, shared_limit
 from .exact import ExactBackend
 from .literal import ExactEvolution
 from .products import compute_dtype
+from .shared import SharedEvolution
 
 ALIGNMENT = 8
 HALF_RANGE = 5.0
@@ -122,14 +129,18 @@ def _split(x: Tensor, parts: int, dtype: torch.dtype) -> list[Tensor]:
 
 class FusedBackend(ExactBackend):
     name = "fused"
-    idea = "PyTorch's scaled dot product attention at every depth, the drift as one more channel"
+    idea = "no matrix is stored: PyTorch's fused attention at every depth; on a CPU, pieces of `once`'s matrix"
     complexity = "L (n^2 d + n^2 exponentials), memory n"
+    recomputing: ClassVar[frozenset[str]] = frozenset({"cpu"})
+    """Devices on which P is computed again at each depth."""
 
     def begin(self, initial: InitialCondition) -> Evolution:
         if torch.compiler.is_compiling():
             return FusedEvolution(initial)
-        drift = initial.drift
-        limit = HALF_RANGE if compute_dtype(initial.queries) == torch.float16 else SAFE_RANGE
-        if is_separable(initial, drift, limit):
+        drift, dtype = initial.drift, compute_dtype(initial.queries)
+        if initial.queries.device.type in self.recomputing:
+            if is_separable(initial, drift, shared_limit(dtype, initial.keys.shape[1])):
+                return SharedEvolution(initial, drift, keep=False)
+        elif is_separable(initial, drift, HALF_RANGE if dtype == torch.float16 else SAFE_RANGE):
             return WeightedEvolution(initial, drift)
         return FusedEvolution(initial)

@@ -10,23 +10,26 @@ from torch import Tensor
 
 from ..initial import InitialCondition
 from ..masks import reciprocal_or_zero, sees_no_key
-from .drift import SAFE_RANGE, drift_log_weights, half_limit
+from .drift import SAFE_RANGE, drift_log_weights, shared_limit
 from .literal import ExactEvolution
-from .once import attend, attend_backward, average, average_backward
-from .products import Dtypes, precision_of
+from .matrix import Matrix
+from .products import flat, precision_of
+from .shared import attend, attend_backward, average, average_backward
 from .tiles import Tile, Tiling
 
 WIDE = -1.0
 
 
-def _plan(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> Tiling:
-    """A single tile, since sizes must depend on shapes only."""
+def _matrix(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> Matrix:
+    """With a single tile, since sizes must depend on shapes only."""
+    queries, keys = q.shape[1], k.shape[1]
+    tile = Tile(slice(0, len(q)), slice(0, queries), keys, keys)
     without = sees_no_key(mask, causal) if causal else None
-    return Tiling([Tile(slice(0, len(q)), slice(0, q.shape[1]), k.shape[1])], mask, causal, without)
+    return Matrix(q, k, Tiling([tile], mask, causal, without), precision_of(q, queries * keys))
 
 
 def _range_is_too_large(log_w: Tensor, causal: bool, dtype: torch.dtype) -> bool:
-    limit = min(SAFE_RANGE, half_limit(log_w.shape[-1])) if dtype == torch.float16 else SAFE_RANGE
+    limit = min(SAFE_RANGE, shared_limit(dtype, log_w.shape[-1]))
     lowest = log_w.masked_fill(log_w.isinf(), torch.inf).amin(-1)
     spread = (log_w.amax(-1) - lowest).max()
     return not bool(spread < (min(limit, SAFE_RANGE / 2) if causal else limit))
@@ -49,19 +52,21 @@ def once_begin(
     q: Tensor, k: Tensor, log_w: Tensor, mask: Tensor | None, causal: bool, depth: int, part: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """P, D, and slots whose gradients are the left and right factors of each depth's share of dP."""
-    precision = precision_of(q)
+    matrix = _matrix(q, k, mask, causal)
+    precision = matrix.precision
     left = q.new_zeros(depth, len(q), q.shape[1], part, dtype=precision.thin)
     right = q.new_zeros(depth, len(q), k.shape[1], part, dtype=precision.thin)
     if _range_is_too_large(log_w, causal, q.dtype):
         d = log_w.new_full((len(q), log_w.shape[1], q.shape[1]), WIDE)
         return q.new_zeros(len(q) * q.shape[1] * k.shape[1]), d, left, right
-    p, d = attend(q, k, log_w.exp(), _plan(q, k, mask, causal), precision)
+    p, d = attend(matrix, log_w.exp())
+    assert p is not None
     return p, d, left, right
 
 
 @once_begin.register_fake
 def _(q, k, log_w, mask, causal, depth, part):
-    thin = precision_of(q).thin
+    thin = precision_of(q, 0).thin
     return (
         q.new_empty(q.shape[0] * q.shape[1] * k.shape[1]),
         log_w.new_empty(q.shape[0], log_w.shape[1], q.shape[1]),
@@ -85,11 +90,8 @@ def once_begin_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     if bool((d < 0).any()):
         return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(log_w)
-    w, precision = log_w.exp(), precision_of(q)
-    plan = _plan(q, k, mask, causal)
-    grad_q, grad_k, grad_w = attend_backward(
-        list(left.unbind()), list(right.unbind()), grad_d, q, k, w, p, plan, precision
-    )
+    w, lefts, rights = log_w.exp(), list(left.unbind()), list(right.unbind())
+    grad_q, grad_k, grad_w = attend_backward(_matrix(q, k, mask, causal), p, w, lefts, rights, grad_d)
     return grad_q, grad_k, grad_w * w
 
 
@@ -131,7 +133,7 @@ def once_mix(
     """y = P (w v) / D at one depth."""
     if bool((d < 0).any()):
         return (_softmax(q, k, log_w, mask, causal) @ v.to(log_w.dtype)).to(v.dtype)
-    return average(p, d, log_w.exp(), v, _plan(q, k, mask, causal), precision_of(q))[0]
+    return average(_matrix(q, k, mask, causal), p, d, log_w.exp(), v)[0]
 
 
 @once_mix.register_fake
@@ -153,26 +155,26 @@ def once_mix_backward(
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of D, log w, v, the two slots, q and k; the last two are zero if the drift was factored out."""
-    precision: Dtypes = precision_of(q)
+    matrix = _matrix(q, k, mask, causal)
+    thin = matrix.precision.thin
     grad_q, grad_k = torch.zeros_like(q), torch.zeros_like(k)
     if bool((d < 0).any()):
-        matrix, grad = _softmax(q, k, log_w, mask, causal), grad.to(log_w.dtype)
-        grad_matrix = grad @ v.to(grad.dtype).mT
-        grad_scores = matrix * (grad_matrix - (grad_matrix * matrix).sum(-1, keepdim=True))
-        grad_w, grad_v = grad_scores.sum(1), (matrix.mT @ grad).to(v.dtype)
+        p, grad = _softmax(q, k, log_w, mask, causal), grad.to(log_w.dtype)
+        grad_p = grad @ v.to(grad.dtype).mT
+        grad_scores = p * (grad_p - (grad_p * p).sum(-1, keepdim=True))
+        grad_w, grad_v = grad_scores.sum(1), (p.mT @ grad).to(v.dtype)
         grad_q = (grad_scores @ k.to(grad.dtype)).to(q.dtype)
         grad_k = (grad_scores.mT @ q.to(grad.dtype)).to(k.dtype)
-        left = torch.zeros(*y.shape, dtype=precision.thin, device=y.device)
-        return torch.zeros_like(d), grad_w, grad_v, left, torch.zeros_like(v, dtype=precision.thin), grad_q, grad_k
-    w, plan = log_w.exp(), _plan(q, k, mask, causal)
-    inverse = reciprocal_or_zero(d)[..., None]
-    grad_d, grad_w, grad_v, left = average_backward(grad, p, inverse, w, v, y, plan, precision)
-    return grad_d, grad_w * w, grad_v, left, (v * w[..., None]).to(precision.thin), grad_q, grad_k
+        left = torch.zeros(*y.shape, dtype=thin, device=y.device)
+        return torch.zeros_like(d), grad_w, grad_v, left, torch.zeros_like(v, dtype=thin), grad_q, grad_k
+    w, inverse = log_w.exp(), reciprocal_or_zero(d)[..., None]
+    grad_d, grad_w, grad_v, left = average_backward(matrix, p, grad, inverse, w, v, y)
+    return grad_d, grad_w * w, grad_v, left, (v * w[..., None]).to(thin), grad_q, grad_k
 
 
 @once_mix_backward.register_fake
 def _(grad, p, d, log_w, v, y, q, k, mask, causal):
-    thin = precision_of(q).thin
+    thin = precision_of(q, 0).thin
     like = (d, log_w, v)
     left, right = y.new_empty(y.shape, dtype=thin), v.new_empty(v.shape, dtype=thin)
     return *(torch.empty_like(x) for x in like), left, right, torch.empty_like(q), torch.empty_like(k)
@@ -198,13 +200,13 @@ class OnceGraphEvolution(ExactEvolution):
 
     def __init__(self, initial: InitialCondition):
         self.initial = initial
-        self.precision = precision_of(initial.queries)
+        self.precision = precision_of(initial.queries, 0)
         mask = initial.key_padding_mask
         self.mask = None if mask is None else mask.repeat_interleave(initial.heads, 0)
         with torch.autocast(initial.queries.device.type, enabled=False):
             log_w = drift_log_weights(initial, initial.drift, self.precision.wide)
             self.log_w = log_w.permute(1, 2, 0, 3).flatten(0, 1)
-            self.q, self.k = self.precision.flat(initial.scaled_queries), self.precision.flat(initial.head_keys)
+            self.q, self.k = flat(initial.scaled_queries, self.precision), flat(initial.head_keys, self.precision)
             shape = (initial.depth, initial.value_part)
             self.p, self.d, left, right = once_begin(self.q, self.k, self.log_w, self.mask, initial.causal, *shape)
         self.left, self.right = left.unbind(), right.unbind()
@@ -216,7 +218,7 @@ class OnceGraphEvolution(ExactEvolution):
                 self.p,
                 self.d[:, at],
                 self.log_w[:, at],
-                self.precision.flat(values),
+                flat(values, self.precision),
                 self.left[l - 1],
                 self.right[l - 1],
                 self.q,

@@ -15,14 +15,18 @@ from ..reads import read
 
 CAUSAL_ROWS = 256
 WORTH_CUTTING = 2**19
+ALIGNED = 16
+"""Numbers of keys are rounded up to a multiple of this: libraries compile code for each shape that they multiply."""
 
 
 class Tile(NamedTuple):
-    """A range of the flattened (batch, heads), a range of queries, and how many keys they may see."""
+    """A range of the flattened (batch, heads), a range of queries, and how many keys they see; those from `end` on are
+    padding."""
 
     heads: slice
     rows: slice
     keys: int
+    end: int
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -35,11 +39,13 @@ def plan(batch: int, heads: int, queries: int, keys: int, lengths: list[int] | N
     if lengths is not None and heads * queries * (keys * batch - sum(lengths)) >= batch * WORTH_CUTTING:
         groups = [(slice(b * heads, (b + 1) * heads), max(1, n)) for b, n in enumerate(lengths)]
     step = CAUSAL_ROWS if causal and queries >= 2 * CAUSAL_ROWS else queries
-    return [
-        Tile(group, slice(r, min(r + step, queries)), min(n, r + step) if causal else n)
-        for group, n in groups
-        for r in range(0, queries, step)
-    ]
+    tiles = []
+    for group, n in groups:
+        aligned = min(keys, -(-n // ALIGNED) * ALIGNED)
+        for r in range(0, queries, step):
+            rows = slice(r, min(r + step, queries))
+            tiles.append(Tile(group, rows, min(aligned, r + step) if causal else aligned, n))
+    return tiles
 
 
 class Tiling(NamedTuple):
@@ -69,6 +75,8 @@ class Tiling(NamedTuple):
     def mask_(self, scores: Tensor, tile: Tile) -> None:
         """Sets masked scores of a tile, or of a piece of one, to the lowest value."""
         lowest = torch.finfo(scores.dtype).min
+        if tile.end < tile.keys:
+            scores[..., tile.end :] = lowest
         if self.key_padding_mask is not None:
             scores.masked_fill_(self.key_padding_mask[tile.heads, None, : tile.keys], lowest)
         if self.causal:
