@@ -78,16 +78,20 @@ def test_the_search_works_from_the_disk(site):
     assert results is not None
     assert re.search(r'<a href="\./kinds\.html[^"]*">', results[1])
     assert "No results found" in dump(site / "search.html", "?q=xyzzy")
+    for similar in ("regresion", "regress"):
+        assert "kinds.html#regression-numbers" in dump(site / "search.html", f"?q={similar}")
 
 
 @pytest.mark.slow
 @needs_chromium
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_pages_fit_the_window_light_and_dark(site, width, dark):
-    seen = open_page(site / "kinds.html", width, dark)
+@pytest.mark.parametrize("page", ["kinds.html", "reference/recipe.html"])
+def test_pages_fit_the_window_light_and_dark(site, page, width, dark):
+    seen = open_page(site / page, width, dark)
     assert not seen.errors
     assert seen.overflow <= 0
+    assert not seen.broken
     assert is_dark(seen) == dark
 
 
