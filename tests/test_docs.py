@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -108,6 +110,14 @@ def test_the_site_builds_strictly_and_needs_no_network(site):
     keys = (site / "reference" / "recipe.html").read_text()
     assert all(f"<code>{key}</code>" in keys for key in dotted(Recipe()) if "." in key)
     assert "EvolvedEncoder" in (site / "reference" / "api.html").read_text()
+
+
+def test_the_reference_has_the_tasks_of_every_kind():
+    """In a process of its own: here, other tests have registered the kinds."""
+    command = [sys.executable, "-c", "import hooks; print(hooks.tasks(), hooks.recipe())"]
+    made = subprocess.run(command, cwd=ROOT / "docs", capture_output=True, text=True, check=True).stdout
+    assert all(f"| `{task}` |" in made for kind in TASK_KINDS.values() for task in kind.tasks)
+    assert re.search(r"`data.label_separator` .* \| multilabel \|", made)
 
 
 @pytest.mark.parametrize("name", TEXTS)
