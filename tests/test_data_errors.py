@@ -63,7 +63,8 @@ def test_a_wrong_column(kind, role, tmp_path):
     path = write(tmp_path / f"data.{kind}", reviews(text="review", label="verdict"))
     near = {"text": "reveiw", "label": "Verdikt"}[role]
     right = {"text": "review", "label": "verdict"}[role]
-    refused(path, f"no column '{near}' for the {role}s; the columns are 'review', 'verdict'; did you mean '{right}'", **{role: near})
+    columns = f"the columns are 'review', 'verdict'; did you mean '{right}'"
+    refused(path, f"no column '{near}' for the {role}s; {columns}", **{role: near})
 
 
 @pytest.mark.parametrize("missing", ["text", "label"])
