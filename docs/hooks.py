@@ -92,18 +92,18 @@ def _settings(kind: Any, prefix: str = "") -> Iterator[tuple[str, list[str]]]:
 
 def _users(key: str) -> str:
     """The tasks that use a key of `data`; all use task, seed and cache."""
-    from transevolve.data import TASKS
+    from transevolve.kinds.registry import TASKS
 
     users = [name for name, task in TASKS.items() if key in task.uses]
     others = [name for name in TASKS if name not in users]
     if not users or not others:
         return "all"
-    return f"all but {others[0]}" if len(others) == 1 else ", ".join(users)
+    return f"all but {', '.join(others)}" if len(others) < len(users) else ", ".join(users)
 
 
 def tasks() -> str:
     """Every task in a table."""
-    from transevolve.data import TASKS
+    from transevolve.kinds.registry import TASKS
 
     return _table(["task", "what", "kind"], ([f"`{n}`", t.summary, t.kind] for n, t in TASKS.items()))
 

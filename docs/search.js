@@ -29,14 +29,16 @@
     });
 
     const show = () => {
-      const words = query.value.split(between).join(" ").trim();
-      const found = words ? index.search(words).map((match) => pages.get(match.ref)) : [];
-      results.replaceChildren(...found.slice(0, 50).map((page) => {
+      const words = query.value.split(between).filter((word) => word);
+      const matches = words.length ? index.search(words.join(" ")) : [];
+      const similar = () => index.search(words.map((word) => `${word}* ${word}~1`).join(" "));
+      const found = words.length && !matches.length ? similar() : matches;
+      results.replaceChildren(...found.slice(0, 50).map((match) => pages.get(match.ref)).map((page) => {
         const link = element("a", page.title);
         link.href = `${base_url}/${page.location}`;
         return element("article", element("h3", link), element("p", page.text.slice(0, 200)));
       }));
-      if (words && !found.length) results.append(element("p", "No results found"));
+      if (words.length && !found.length) results.append(element("p", "No results found"));
     };
 
     query.addEventListener("input", show);

@@ -17,8 +17,9 @@ needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="ne
 FRAME = """<!doctype html><body style="margin:0"><pre id="found"></pre>
 <iframe id="page" src="{address}" style="border:0;width:{width}px;height:{height}px"></iframe>
 <script>
-document.getElementById("page").onload = (event) => {{
-  const inner = event.target.contentDocument, root = inner.documentElement;
+const page = document.getElementById("page");
+const look = () => {{
+  const inner = page.contentDocument, root = inner.documentElement;
   const box = (node) => node.getBoundingClientRect(), all = (what) => [...inner.querySelectorAll(what)];
   const outside = (node, left, right) => box(node).left < left - 1 || box(node).right > right + 1;
   const wide = all("body *").filter((node) => !node.closest(".wide, svg") && outside(node, 0, root.clientWidth));
@@ -27,9 +28,12 @@ document.getElementById("page").onload = (event) => {{
   document.getElementById("found").textContent = JSON.stringify({{
     overflow: root.scrollWidth - root.clientWidth,
     clipped: [...wide, ...cut].map((node) => node.outerHTML.slice(0, 99)),
+    broken: all("td code").filter((node) => node.getClientRects().length > 1).map((node) => node.textContent)
+      .filter((text) => !text.includes(" ")),
     ink: getComputedStyle(inner.body).color, ground: getComputedStyle(inner.body).backgroundColor,
   }});
 }};
+page.onload = () => setTimeout(look, 100);  // the theme of the docs wraps its tables after loading
 </script>"""
 
 
@@ -37,6 +41,7 @@ document.getElementById("page").onload = (event) => {{
 class Seen:
     overflow: float
     clipped: list[str]
+    broken: list[str]
     ink: str
     ground: str
     errors: list[str]
@@ -51,7 +56,7 @@ def open_page(page: Path, width: int, dark: bool, screenshot: Path | None = None
             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             f"--window-size={max(width, 600)},{height}",
         ]
-        drawn = _chromium(Path(folder), frame, *flags, "--dump-dom")
+        drawn = _chromium(Path(folder), frame, *flags, "--dump-dom", "--virtual-time-budget=5000")
         if screenshot is not None:
             _chromium(Path(folder), frame, *flags, "--hide-scrollbars", f"--screenshot={screenshot}")
     found = re.search(r'<pre id="found">(.+?)</pre>', drawn.stdout, re.DOTALL)

@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -78,16 +80,20 @@ def test_the_search_works_from_the_disk(site):
     assert results is not None
     assert re.search(r'<a href="\./kinds\.html[^"]*">', results[1])
     assert "No results found" in dump(site / "search.html", "?q=xyzzy")
+    for similar in ("regresion", "regress"):
+        assert "kinds.html#regression-numbers" in dump(site / "search.html", f"?q={similar}")
 
 
 @pytest.mark.slow
 @needs_chromium
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_pages_fit_the_window_light_and_dark(site, width, dark):
-    seen = open_page(site / "kinds.html", width, dark)
+@pytest.mark.parametrize("page", ["kinds.html", "reference/recipe.html"])
+def test_pages_fit_the_window_light_and_dark(site, page, width, dark):
+    seen = open_page(site / page, width, dark)
     assert not seen.errors
     assert seen.overflow <= 0
+    assert not seen.broken
     assert is_dark(seen) == dark
 
 
@@ -104,6 +110,14 @@ def test_the_site_builds_strictly_and_needs_no_network(site):
     keys = (site / "reference" / "recipe.html").read_text()
     assert all(f"<code>{key}</code>" in keys for key in dotted(Recipe()) if "." in key)
     assert "EvolvedEncoder" in (site / "reference" / "api.html").read_text()
+
+
+def test_the_reference_has_the_tasks_of_every_kind():
+    """In a process of its own: here, other tests have registered the kinds."""
+    command = [sys.executable, "-c", "import hooks; print(hooks.tasks(), hooks.recipe())"]
+    made = subprocess.run(command, cwd=ROOT / "docs", capture_output=True, text=True, check=True).stdout
+    assert all(f"| `{task}` |" in made for kind in TASK_KINDS.values() for task in kind.tasks)
+    assert re.search(r"`data.label_separator` .* \| multilabel \|", made)
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from training_support import TINY, result, train
 from transevolve.cli import main
+from transevolve.config.recipe import TrainingOptions
 from transevolve.kinds.imbalance import balanced_weights, hidden_rare_classes, weighted_cross_entropy
 from transevolve.metrics.classification import classification_scores
 from transevolve.models.loss import smoothed_cross_entropy
@@ -73,10 +74,16 @@ def test_a_score_that_hides_the_rare_class_is_warned_of(run, tmp_path, capsys):
 def test_warnings():
     labels, names = np.array([0] * 9 + [1]), ["ham", "spam"]
     hidden = classification_scores(np.tile([1.0, 0.0], (10, 1)), labels, names)
-    assert hidden_rare_classes(hidden)[0].startswith("warning: accuracy 0.9000 is much higher than macro F1 0.4737")
-    assert "'spam' it finds less than half" in hidden_rare_classes(hidden)[0]
+    [warning] = hidden_rare_classes(hidden, TrainingOptions())
+    assert warning.startswith("warning: accuracy 0.9000 is much higher than macro F1 0.4737")
+    assert "'spam' it finds less than half" in warning
+    assert warning.endswith("Try --training.class_weights balanced and --training.select macro_f1")
+    [warning] = hidden_rare_classes(hidden, TrainingOptions(class_weights="balanced"))
+    assert warning.endswith("Try --training.select macro_f1")
+    [warning] = hidden_rare_classes(hidden, TrainingOptions(class_weights="balanced", select="macro_f1"))
+    assert "Try" not in warning
     seen = classification_scores(np.eye(2)[labels], labels, names)
-    assert hidden_rare_classes(seen) == []
+    assert hidden_rare_classes(seen, TrainingOptions()) == []
 
 
 def test_many_numbers_as_classes_give_a_hint(tmp_path, capsys):

@@ -131,7 +131,7 @@ def test_a_cut_has_rows_of_every_label():
     ("write", "flags", "line", "message"),
     [
         (write_wide, ["--data.label", *TOPICS], "a goal,2,0,1", "line 5: the label column 'sport' contains '2'"),
-        (write_wide, ["--data.label", "sport", "art", "arts"], None, "no column 'arts' (data.label)"),
+        (write_wide, ["--data.label", "sport", "art", "arts"], None, "no column 'arts' for the labels"),
         (write_separated, ["--data.task=multilabel"], None, "line 2: 'topics' contains a text"),
         (write_separated, ["--data.label_separator=|", "--model.label_smoothing=0.1"], None, "exclude each other"),
         (write_wide, ["--data.task=regression", "--data.label", "sport", "art"], None, "names 2 columns"),

@@ -126,7 +126,7 @@ def test_a_missing_side_is_named(line, message, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--data.text", "premise", "hypotheses"], "no column 'hypotheses' (data.text)"),
+        (["--data.text", "premise", "hypotheses"], "no column 'hypotheses' for the texts"),
         (["--data.text", "premise", "hypothesis", "label"], "names 3 columns"),
         (["--data.text", "premise", "premise"], "name the column 'premise' twice"),
         (["--data.long=window"], "data.long window is for single texts"),

@@ -17,6 +17,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from browser import WIDTHS, check_page, dump, needs_chromium
 from test_explain import as_run
 from training_support import PATIENCE, process
 from transevolve import TransEvolveConfig, TransEvolveForCausalLM
@@ -146,6 +147,26 @@ def test_health_facts_schema_and_pages(client):
     explained = client.post("/explain", json={"text": "a great film"})
     assert "How the model read this text" in explained.text
     assert client.post("/explain", json={"text": " "}).status_code == 422
+
+
+@pytest.mark.slow
+@needs_chromium
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_page_with_answers_fits_any_screen(client, width, dark, tmp_path):
+    answers = client.post(
+        "/predict", json={"texts": ["a great film about a small town and its people", "word" * 50]}
+    ).json()
+    sent = f"""<script>
+fetch = async () => ({{ok: true, json: async () => ({json.dumps(answers)})}});
+element("texts").value = "a text";
+element("form").requestSubmit();
+</script>"""
+    page = tmp_path / "page.html"
+    page.write_text(client.get("/").text.replace("</body>", f"{sent}</body>"), encoding="utf-8")
+    check_page(page, width, dark)
+    label, probability = next(iter(answers["predictions"][0]["probabilities"].items()))
+    assert re.search(rf"{label} {round(probability, 4):g}\b", dump(page))
 
 
 @pytest.mark.slow

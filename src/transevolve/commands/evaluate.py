@@ -86,7 +86,7 @@ def run(options: Options) -> int:
     if options.json:
         print(json.dumps(found, ensure_ascii=False))
         return 0
-    print("\n".join([*first.report, *first.score.notes()]), file=sys.stderr)
+    print("\n".join(first.report), file=sys.stderr)
     show(f"{first.name}: {tables[0].title}", *tables[0][1:])
     for table in tables[1:]:
         show(*table)

@@ -75,7 +75,7 @@ def choose_text_column(table: Table, text: str | None = None) -> str:
 def require_column(table: Table, name: str | None, role: str) -> None:
     if name is not None and name not in table.columns:
         raise UserError(
-            f"{table.file}: there is no column {name!r} (data.{role}); the columns are {quoted(table.columns)}"
+            f"{table.file}: there is no column {name!r} for the {role}s; the columns are {quoted(table.columns)}"
             f"{nearest(name, table.columns)}"
         )
 

@@ -65,7 +65,7 @@ def checked_label(value: Any, table: Table, number: int, column: str) -> str:
             " For several labels per row, set data.task to multilabel"
         ) from None
     if name is None:
-        raise UserError(f"{table.where(number)}: the label {column!r} is empty; give the row a class or remove it")
+        raise UserError(f"{table.where(number)}: the label {column!r} is empty; fill it in, or remove the row")
     require_unicode(name, f"{table.where(number)}: the label {column!r}")
     return name
 

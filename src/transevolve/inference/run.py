@@ -103,7 +103,7 @@ class Evaluation:
 
     Args:
         name: The split's name, or the file's.
-        report: What the rows are, in lines for people.
+        report: What the rows are, and warnings, in lines for people.
         seconds: What the model and its score took, without reading the data.
         trained_on: Whether the model was trained on these rows: the score is then no estimate for new ones.
     """
@@ -272,7 +272,8 @@ class LoadedRun:
         with self.progress("evaluate", len(rows), "rows"):
             start = time.perf_counter()
             score = self.kind.score(self.session, rows, **options)
-            return Evaluation(name, score, report, time.perf_counter() - start, trained_on)
+            seconds = time.perf_counter() - start
+        return Evaluation(name, score, [*report, *score.notes(self.recipe.training)], seconds, trained_on)
 
     def _before_refit(self) -> str:
         """The validation score of the model that had not seen those rows, as text."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ..config.learning import PLAIN
-from ..config.recipe import Recipe
+from ..config.recipe import Recipe, TrainingOptions
 from ..core.errors import UserError
 from ..data import DataOptions, TextData
 from ..data.batching import Collator
@@ -63,8 +63,8 @@ class Score:
         """Write additional files, such as plots; returns their paths."""
         return []
 
-    def notes(self) -> list[str]:
-        """Warnings about the score."""
+    def notes(self, training: TrainingOptions) -> list[str]:
+        """Warnings about the score of a model that was trained with these settings."""
         return []
 
     def compare(self, other: "Score", names: tuple[str, str]) -> tuple[dict[str, Any], Table]:

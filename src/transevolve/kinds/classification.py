@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from transformers import PreTrainedConfig
 
-from ..config.recipe import Recipe
+from ..config.recipe import Recipe, TrainingOptions
 from ..data import TextData
 from ..data.labels import numeric_hint
 from ..data.views import column_array
@@ -48,8 +48,8 @@ class ClassScores(Score):
         write_confusion(path, self.found.confusion, labels, f"{name}: {self._title()}")
         return [path]
 
-    def notes(self) -> list[str]:
-        return hidden_rare_classes(self.found)
+    def notes(self, training: TrainingOptions) -> list[str]:
+        return hidden_rare_classes(self.found, training)
 
     def _title(self) -> str:
         return f"accuracy {self.found.accuracy:.4f}"

@@ -8,11 +8,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from ..config.recipe import TrainingOptions
 from ..core.errors import quoted
 from ..metrics.classification import ClassificationScores
 from ..models.loss import smoothed_cross_entropy
 
 GAP, UNEQUAL, MISSED, NAMED = 0.1, 1.5, 0.5, 3
+REMEDIES = {"class_weights": "balanced", "select": "macro_f1"}
 
 
 def balanced_weights(labels: Int[np.ndarray, " rows"], classes: int) -> Float[Tensor, " classes"]:
@@ -44,15 +46,17 @@ def row_losses(
     return torch.vmap(lambda row, label: smoothed_cross_entropy(row, label, smoothing, 1))(logits, labels)
 
 
-def hidden_rare_classes(found: ClassificationScores) -> list[str]:
-    """A warning if some classes are rare and accuracy looks much better than macro F1."""
+def hidden_rare_classes(found: ClassificationScores, training: TrainingOptions) -> list[str]:
+    """A warning if some classes are rare and accuracy looks much better than macro F1, with what was not tried."""
     rows = [score.rows for score in found.classes if score.rows]
     if found.accuracy - found.macro_f1 < GAP or max(rows) < UNEQUAL * min(rows):
         return []
     missed = sorted((s for s in found.classes if s.rows and s.recall < MISSED), key=lambda score: score.recall)
     named = quoted([score.label for score in missed[:NAMED]])
     rest = f"; of {named}{' and others' if len(missed) > NAMED else ''} it finds less than half" if missed else ""
+    untried = [f"--training.{name} {value}" for name, value in REMEDIES.items() if getattr(training, name) != value]
+    advice = f". Try {' and '.join(untried)}" if untried else ""
     return [
         f"warning: accuracy {found.accuracy:.4f} is much higher than macro F1 {found.macro_f1:.4f}: the model is worse"
-        f" at rare classes{rest}. Try --training.class_weights balanced and --training.select macro_f1"
+        f" at rare classes{rest}{advice}"
     ]

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForTokenClassification, PreTrainedConfig
 
+from ..config.learning import TAG_PATIENCE
 from ..data import TextData
 from ..data.batching import IGNORED, RowStore
 from ..data.conll import TOKENS, join_words
@@ -67,7 +68,7 @@ class Tokens(LabelledKind):
         "loss": False,
     }
     refused: ClassVar[Mapping[str, str]] = {"training.class_weights": "applies to classes of texts, not to tags"}
-    patience = 3
+    patience = TAG_PATIENCE
     head = "ForTokenClassification"
     auto_class = AutoModelForTokenClassification
     pipeline_tag = "token-classification"

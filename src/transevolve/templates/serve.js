@@ -21,7 +21,10 @@ async function send(path, body) {
 }
 
 function cells(value) {
-  if (value !== null && typeof value === "object") return JSON.stringify(value, null, 1);
+  if (Array.isArray(value)) return value.map(cells).join("\n");
+  if (value !== null && typeof value === "object") {
+    return Object.entries(value).map(([name, one]) => `${name} ${cells(one)}`).join("\n");
+  }
   return typeof value === "number" ? String(Number(value.toFixed(4))) : String(value);
 }
 

@@ -129,7 +129,7 @@ class Run:
             result = replace(result, self_training=taught, seconds=result.seconds + taught["seconds"])
         result = replace(result, average=average)
         if self.state.is_main_process:
-            for note in (tested or scored).notes():
+            for note in (tested or scored).notes(self.training):
                 say(note)
             write_curves(self.folder / CURVES, rows, f"{result.task}, {result.system}")
             write_atomically(self.folder / RESULTS, json.dumps(asdict(result), indent=1) + "\n")
