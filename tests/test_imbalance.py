@@ -74,7 +74,7 @@ def test_warnings():
     labels, names = np.array([0] * 9 + [1]), ["ham", "spam"]
     hidden = classification_scores(np.tile([1.0, 0.0], (10, 1)), labels, names)
     assert hidden_rare_classes(hidden)[0].startswith("warning: accuracy 0.9000 is much higher than macro F1 0.4737")
-    assert "'spam' it finds less than half" in hidden_rare_classes(hidden)[0]
+    assert "it finds less than half of the rows of 'spam'" in hidden_rare_classes(hidden)[0]
     seen = classification_scores(np.eye(2)[labels], labels, names)
     assert hidden_rare_classes(seen) == []
 

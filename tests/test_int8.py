@@ -132,7 +132,11 @@ def test_a_planted_link_and_a_folder_without_a_name_are_refused(tmp_path, monkey
     (tmp_path / "precious").mkdir()
     (tmp_path / "run" / "int8").symlink_to(tmp_path / "precious")
     monkeypatch.chdir(tmp_path)
-    for more, reported in (([], "run/int8 is a link"), (["--output=."], "no name"), (["--output=.."], "no name")):
+    for more, reported in (
+        ([], "run/int8 is a symbolic link"),
+        (["--output=."], "no name"),
+        (["--output=.."], "no name"),
+    ):
         assert main(["quantize", "run", "--overwrite", *more]) == 2
         assert reported in capsys.readouterr().err
     assert not list((tmp_path / "precious").iterdir())

@@ -311,7 +311,7 @@ def test_hidden_states_are_one_more_than_layers_and_attentions_are_refused():
     model = PeerForSequenceClassification(tiny_config()).eval()
     ids = torch.tensor([[1, 2, 3]])
     assert len(model(ids, output_hidden_states=True).hidden_states) == 3
-    with pytest.raises(ValueError, match="has no output_attentions"):
+    with pytest.raises(ValueError, match="does not support output_attentions"):
         model(ids, output_attentions=True)
 
 

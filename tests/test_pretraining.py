@@ -399,7 +399,7 @@ def test_a_start_that_does_not_fit_is_refused(masked, texts, tmp_path, capsys, m
         ("one text\n", [], "one text cannot be cut into train and validation"),
         ("a\nb\n", ["--data.tokenizer=listops"], "data.tokenizer 'listops' cannot be used for masked"),
         ("a\nb\n", ["--objective=causal", "--data.tokenizer=wordpiece"], "cannot be used for causal"),
-        ("a\nb\n", ["--data.label=x"], "data.label has no meaning for the task 'masked'"),
+        ("a\nb\n", ["--data.label=x"], "data.label is not used by the task 'masked'"),
         ("a\nb\n", ["--data.task=agnews"], "data.task is 'agnews': use train"),
         ("a\nb\n", ["--training.mask_share=0"], "mask_share"),
         ("a\nb\n", ["--objective=causal", "--model.system=performer"], "'performer' has no model 'ForCausalLM'"),

@@ -41,7 +41,9 @@ def run(options: Options) -> int:
         raise UserError("--data is the location of the data of --split: add --split")
     output = Path(options.output or Path(options.run) / "int8")
     if not options.output and output.is_symlink():
-        raise UserError(f"{output} is a link, which is not followed: remove it, or choose another --output")
+        raise UserError(
+            f"{output} is a symbolic link, and links are not followed: remove it, or choose another --output"
+        )
     with cpu_threads(options.threads or None):
         found = quantize_run(Path(options.run), output, options.overwrite, options.split, options.data)
     metrics = list(found[0].metrics or {})

@@ -141,7 +141,7 @@ def cpu_threads(count: int | None) -> Iterator[None]:
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Runs the block with denormal numbers as zero, in this thread and in those that it starts.
+    """Treats denormal numbers as zero in the block, in this thread and in threads that it starts.
 
     Adam's first moment decays to denormal numbers where an embedding has had no gradient for some 700 steps, and each
     operation on one takes a hundred cycles or more: a step of the optimizer becomes ten times as slow.

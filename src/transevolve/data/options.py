@@ -54,7 +54,7 @@ class DataOptions:
     source_lang: str | None = setting(
         None, "Language to translate from, as in the names of the files in the folder, or on the hub."
     )
-    target_lang: str | None = setting(None, "Language to translate to, likewise.")
+    target_lang: str | None = setting(None, "Language to translate to, named in the same way.")
     validation_source: str | None = setting(
         None, "Source sentences for model selection, if they are not in the folder."
     )
@@ -124,7 +124,7 @@ def check_options(options: DataOptions, uses: frozenset[str]) -> None:
     ignored = sorted(changed(options) - uses - {"task", "seed", "cache"})
     if ignored:
         raise UserError(
-            f"data.{ignored[0]} has no meaning for the task {options.task!r}: remove it"
+            f"data.{ignored[0]} is not used by the task {options.task!r}: remove it"
             f" (the task uses {', '.join(sorted(uses))})"
         )
     if options.brackets not in ("keep", "drop"):

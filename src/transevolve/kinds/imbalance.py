@@ -50,8 +50,8 @@ def hidden_rare_classes(found: ClassificationScores) -> list[str]:
     if found.accuracy - found.macro_f1 < GAP or max(rows) < UNEQUAL * min(rows):
         return []
     missed = sorted((s for s in found.classes if s.rows and s.recall < MISSED), key=lambda score: score.recall)
-    named = quoted([score.label for score in missed[:NAMED]])
-    rest = f"; of {named}{' and others' if len(missed) > NAMED else ''} it finds less than half" if missed else ""
+    named = quoted([score.label for score in missed[:NAMED]]) + (" and others" if len(missed) > NAMED else "")
+    rest = f"; it finds less than half of the rows of {named}" if missed else ""
     return [
         f"warning: accuracy {found.accuracy:.4f} is much higher than macro F1 {found.macro_f1:.4f}: the model is worse"
         f" at rare classes{rest}. Try --training.class_weights balanced and --training.select macro_f1"

@@ -104,7 +104,7 @@ class Result:
 
 
 def seconds_per_epoch(rows: list[dict[str, Any]]) -> float:
-    """The seconds of an epoch, of whose steps a short run made a few; its validations are as long as they were."""
+    """The seconds per epoch; in a run of less than one epoch, the steps are extrapolated, but not the validations."""
     last, scored = rows[-1], 0.0
     for before, row in pairwise(rows):
         if any(name.startswith("eval_") for name in row):

@@ -32,14 +32,14 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
 
 
 def keep(path: Path, recipe: Recipe, results: dict[str, Any]) -> dict[str, Any]:
-    """Write the record; returns its results: without this machine's folders, with a command that trains the case."""
+    """Write the record; returns its results, without local paths and with a command that trains the case."""
     kept = public({**results, "command": command_of(recipe)})
     write_atomically(path, json.dumps({"settings": settings_of(recipe), "results": kept}, indent=1) + "\n")
     return kept
 
 
 def command_of(recipe: Recipe) -> str:
-    """The command that trains this recipe, wherever its data are."""
+    """The command that trains this recipe, with the path of its data reduced to a file name."""
     settings = settings_of(recipe) | ({} if recipe.data.path is None else {"data.path": public(recipe.data.path)})
     flags = [
         f"--{key}={value if isinstance(value, str) else json.dumps(value)}"

@@ -76,7 +76,7 @@ class Run:
             raise UserError("there are no training rows")
         self.rows = RowStore(self.data.train)
         if self.data.validation is None:
-            raise UserError("there are no validation rows to select a model by: set data.validation")
+            raise UserError("there are no validation rows, which are needed to select the model: set data.validation")
 
     def session(self, model: PreTrainedModel) -> Session:
         share: dict[str, Any] = {"process": self.state.process_index, "processes": self.state.num_processes}
@@ -158,7 +158,8 @@ class Run:
         better = self.better(scores, alone)
         if self.state.is_main_process:
             compared = f"{self.metric} {scores[self.metric]:.4f}, step {best_step:,} {alone[self.metric]:.4f}"
-            say(f"average of {len(steps)} checkpoints: {compared}; the {'average' if better else 'latter'} is kept")
+            kept = "the average" if better else f"step {best_step:,}"
+            say(f"average of {len(steps)} checkpoints: {compared}; {kept} is kept")
         facts = {"steps": steps, "used": better, "before": alone, "after": scores}
         if not better:
             return model, validation, facts
