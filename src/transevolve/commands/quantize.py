@@ -35,8 +35,6 @@ def run(options: Options) -> int:
     from ..core.tables import show
     from ..export.quantize import quantize_run
 
-    if options.threads < 0:
-        raise UserError("--threads cannot be negative")
     if options.data is not None and options.split is None:
         raise UserError("--data is the location of the data of --split: add --split")
     output = Path(options.output or Path(options.run) / "int8")
@@ -44,7 +42,7 @@ def run(options: Options) -> int:
         raise UserError(
             f"{output} is a symbolic link, and links are not followed: remove it, or choose another --output"
         )
-    with cpu_threads(options.threads or None):
+    with cpu_threads(options.threads):
         found = quantize_run(Path(options.run), output, options.overwrite, options.split, options.data)
     metrics = list(found[0].metrics or {})
     columns = ["weights", "MB", "of float32", *metrics, *(["rows per second"] if options.split else [])]

@@ -60,8 +60,6 @@ def run(options: Options) -> int:
         raise UserError(f"serve needs {', '.join(missing)}: pip install 'transevolve[serve]'")
     if not 0 <= options.port <= 65535:
         raise UserError(f"--port must be 0 to 65535, not {options.port}")
-    if options.threads < 0:
-        raise UserError("--threads cannot be negative")
     from ..core.machine import cpu_threads
     from ..inference import load
     from ..serving.server import address, bind, serve
@@ -83,7 +81,7 @@ def run(options: Options) -> int:
         raise UserError(f"cannot listen on {options.host} port {options.port}: {error.strerror or error}") from None
     if token is None and not _is_local(options.host):
         print(f"note: anyone who can reach {options.host} can use this server: set {TOKEN}", file=sys.stderr)
-    with listening, cpu_threads(options.threads or None):
+    with listening, cpu_threads(options.threads):
         print(f"{options.run}, {model.kind.noun}, at {address(listening)}; Ctrl-C stops", flush=True)
         serve(model, listening, limits, token)
     return 0

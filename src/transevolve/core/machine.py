@@ -128,8 +128,8 @@ def limit_allocations() -> Iterator[None]:
 
 @contextmanager
 def cpu_threads(count: int | None) -> Iterator[None]:
-    """Runs the block with `count` threads, then restores the previous number."""
-    if count is not None and not 1 <= count <= MOST_THREADS:
+    """Runs the block with `count` threads, by default (None or 0) the current number, which is restored after it."""
+    if count and not 1 <= count <= MOST_THREADS:
         raise UserError(f"--threads must be 1 to {MOST_THREADS:,}, not {count}")
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)

@@ -14,7 +14,7 @@ from ..core.errors import UserError
 from .corpus_files import Corpus, corpus_files
 from .data import DataReport, SplitFacts, TextData
 from .encoding import Encoded, SplitWriter, encode
-from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
+from .options import LEARNED, SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .parts import MOST_ROWS, SHARE
 from .prepared import prepared
 from .shards import names_of_files
@@ -39,7 +39,6 @@ USES = frozenset(
     {"path", "text", "validation", "test", "tokenizer", "vocab", "vocab_size", "max_length"}
     | {"train_rows", "validation_rows", "test_rows"}
 )
-LEARNED = ("wordpiece", *SUBWORDS)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from ..core.errors import UserError, nearest, quoted
 from ..core.settings import Range, check_ranges, setting
 
 SUBWORDS = ("bpe", "unigram")
-TOKENIZERS = ("wordpiece", *SUBWORDS, "char", "byte", "listops")
+LEARNED = ("wordpiece", *SUBWORDS)
+TOKENIZERS = (*LEARNED, "char", "byte", "listops")
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 ROWS = Range(1, 2**40)

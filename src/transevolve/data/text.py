@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from ..core.errors import UserError
 from .data import DataReport, SplitFacts, TextData
 from .files import file_source
-from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
+from .options import LEARNED, SPLITS, DataOptions, Split, check_tokenizer
 from .pair_tokenizers import pair_tokenizer, single_texts
 from .parts import Part, cut_validation, described, encode_part, sampled
 from .prepared import prepared
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 BERT_VOCAB_SIZE = 30522
-LEARNED = ("wordpiece", *SUBWORDS)
 USES = frozenset(
     {"path", "hub", "hub_config", "text", "label", "validation", "test", "unlabelled", "long"}
     | {"tokenizer", "vocab", "vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"}

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from .data import DataReport, PairFacts, TextData
-from .encoding import Encoded, SplitWriter, encode
+from .encoding import Encoded, SplitWriter, encode, unknown_count
 from .options import PAIR_OPTIONS, SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
 from .pair_sources import PairSource, pair_source, require_train
 from .pairs import Pairs
@@ -154,8 +154,7 @@ def _encoded(
 def _count(facts: PairFacts, tokenizer: PreTrainedTokenizerFast, sources: np.ndarray, targets: np.ndarray) -> None:
     facts.tokens += len(sources) + len(targets)
     facts.target_tokens += len(targets)
-    if tokenizer.unk_token:
-        facts.unknown += sum(int((ids == tokenizer.unk_token_id).sum()) for ids in (sources, targets))
+    facts.unknown += unknown_count(tokenizer, sources) + unknown_count(tokenizer, targets)
 
 
 def described(options: DataOptions) -> str:
