@@ -21,6 +21,7 @@ from transevolve.core.errors import UserError
 from transevolve.data import DataOptions, corpus, load_data, parts, stored
 from transevolve.data.batching import RowStore
 from transevolve.data.encoding import joined_ids
+from transevolve.data.options import TokenizerChoice
 from transevolve.data.stored import Chained, Column, workspace
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.kinds import KINDS
@@ -312,7 +313,8 @@ def test_large_corpora_learn_from_a_sample(tmp_path, monkeypatch):
         column = Column(stored.pa.large_string())
         for number in range(100):
             column.append(f"word{number}")
-        one, other = (build_tokenizer("char", column, 9, seed=seed)[0].get_vocab() for seed in (0, 0))
+        chosen = TokenizerChoice("char", 9, None)
+        one, other = (build_tokenizer(chosen, column, seed=seed)[0].get_vocab() for seed in (0, 0))
         assert one == other
 
 

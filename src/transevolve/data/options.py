@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..core.errors import UserError, nearest, quoted
 from ..core.settings import Range, check_ranges, setting
@@ -113,6 +113,17 @@ class DataOptions:
 
     def rows_wanted(self, split: Split) -> int | None:
         return getattr(self, f"{split}_rows")
+
+
+class TokenizerChoice(NamedTuple):
+    """The tokenizer, the maximum tokens per text, and the size of a learned vocabulary, as they are used.
+
+    The fields are named like the settings that select them.
+    """
+
+    tokenizer: str
+    max_length: int
+    vocab_size: int | None
 
 
 def changed(options: DataOptions) -> set[str]:

@@ -73,9 +73,9 @@ class TaggedTask(TextTask):
         splits: Sequence[Split],
     ) -> TextData:
         """Load in memory; tagged corpora are small."""
-        kind, max_length, size = self._sizes(options, tokenizer)
+        chosen = self._chosen(options, tokenizer)
         source: Any = self._source(options)
-        return self._load(source, options, kind, max_length, size, tokenizer, labels, splits)
+        return self._load(source, options, chosen, tokenizer, labels, splits)
 
     def encode(
         self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool
