@@ -74,14 +74,14 @@ def test_two_machines_with_a_cache_each_or_a_shared_one(caches, csv, tmp_path):
 MEASURED = """
 import os, sys
 from transevolve.cli import main
-from transevolve.training import run
+from transevolve.training import fit
 
 def parts_within(*_):
     if os.environ["RANK"] != "0":
         raise RuntimeError("the second process measured for itself")
     return 3
 
-run.parts_within = parts_within
+fit.parts_within = parts_within
 sys.exit(main(sys.argv[1:]))
 """
 
