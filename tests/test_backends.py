@@ -1,4 +1,4 @@
-"""What single backends promise beyond the properties all of them share."""
+"""Properties of single backends, in addition to those that all share."""
 
 import itertools
 
@@ -32,7 +32,7 @@ def evolution_of(case: Case, backend: str):
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("drift", ["keys", "none"])
 def test_once_in_tiles(kind, padded, drift, monkeypatch):
-    """Tiles of every sort, too small to be worth it, agree with the literal form."""
+    """Tiles of every kind and size agree with the literal form."""
     monkeypatch.setattr(tiles, "CAUSAL_ROWS", 5)
     monkeypatch.setattr(tiles, "WORTH_CUTTING", 1)
     monkeypatch.setattr(once, "CACHED", 64)
@@ -68,7 +68,7 @@ def test_once_is_its_plain_form(kind):
 
 
 class _LargestTensor(TorchDispatchMode):
-    """Remembers the largest tensor that any operation returned."""
+    """Records the size of the largest tensor that any operation returned."""
 
     def __init__(self):
         super().__init__()
@@ -208,7 +208,7 @@ def test_hessian_of_the_literal_form(row_operators):
 
 
 def test_once_with_some_depths_unused():
-    """Only depth 2 of 3 enters the loss: the others have no share in the gradient."""
+    """Only depth 2 of 3 enters the loss; the others do not contribute to the gradient."""
     for backend in ("literal", "once"):
         case = make_case("self", dtype=torch.float64)
         state = case.layer.begin(case.x, None, case.padding, backend=backend)
@@ -370,7 +370,7 @@ def test_the_pool_reuses_only_free_buffers():
 
 
 class Minimal(Backend):
-    """A backend that does nothing but begin."""
+    """A backend with `begin` only."""
 
     name = "minimal"
     idea = "the literal form, without any capability"

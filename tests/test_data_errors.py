@@ -1,4 +1,4 @@
-"""What is wrong with a file, in one line: which file, which line, and what to do."""
+"""Errors in files are one line: which file, which line, and what to do."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""The user's own files: every format says the same thing, columns and classes are found, splits are honest."""
+"""User files: all formats give the same rows, columns and classes are recognized, and splits do not overlap."""
 
 import csv
 import gzip
@@ -36,7 +36,7 @@ AWKWARD = [
 
 
 def write(path: Path, rows: list[dict], columns: list[str] | None = None) -> Path:
-    """A table in the format that the name says."""
+    """A table in the format of the file extension."""
     columns = columns or list(rows[0])
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix == ".parquet":

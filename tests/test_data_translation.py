@@ -1,4 +1,4 @@
-"""Pairs of sentences: from files, folders and the hub; what is skipped, cut, kept and refused."""
+"""Pairs of sentences from files, folders and the hub: skipped, truncated, kept and refused pairs."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Rare classes: balanced weights, the baseline, the warning; and numbers that are taken for classes."""
+"""Rare classes: balanced weights, the baseline and the warning; and a hint for numbers that are read as classes."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""int8: `transevolve quantize` and `--precision int8`, beside the float model."""
+"""int8: `transevolve quantize` and `--precision int8`, compared with the float model."""
 
 import json
 import shutil
@@ -86,7 +86,7 @@ def test_scores_and_sizes_are_recorded(tmp_path, capsys):
     assert "is already int8" in capsys.readouterr().err
 
 
-# The operators of the drift stay in float32; beside a random feed-forward they are a larger share.
+# The operators of the drift stay in float32; with a random feed-forward they are a larger share.
 @pytest.mark.parametrize(("feedforward", "share"), [("full", 0.35), ("random", 0.45)])
 def test_weights_are_stored_in_a_byte_and_read_as_written(feedforward, share):
     shape = {"vocab_size": 400, "hidden_size": 256, "num_attention_heads": 4, "block_depth": 3}

@@ -1,4 +1,4 @@
-"""A text classifier with nothing set but its file: what is decided, recorded, compared with, and resumed."""
+"""A text classifier with default settings: the chosen defaults, records, baselines, and resumption."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Texts longer than a model reads: what is cut is stated; windows read all of it."""
+"""Texts longer than the maximum length: truncation is reported, and windows read the whole text."""
 
 import json
 

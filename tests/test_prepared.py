@@ -1,4 +1,4 @@
-"""Data prepared once: the same rows as in memory, complete or absent, shared, and never another's."""
+"""Prepared data: the same rows as in memory, complete or absent, shared, and never mixed up."""
 
 import json
 import os
@@ -372,7 +372,7 @@ def test_another_tokenizer_is_not_resumed_with(tmp_path, capsys):
 
 
 def test_data_of_another_fingerprint_are_not_resumed_with(tmp_path, capsys):
-    """As when a data set of the hub has changed, which no file shows."""
+    """As when a data set on the hub has changed, which is not visible in files."""
     path, run = write_csv(tmp_path / "a.csv"), tmp_path / "run"
     command = training_of(path, run, "--training.epochs=1")
     assert train(*command) == 0

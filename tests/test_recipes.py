@@ -1,4 +1,4 @@
-"""Recipes: bundled ones describe models that can be built; a file becomes a typed object, or one line of error."""
+"""Recipes: bundled recipes can be built; a file becomes a typed object, or a one-line error."""
 
 from dataclasses import fields
 

@@ -1,4 +1,4 @@
-"""What a training promises when it is killed, stopped, or meets a full disk, a damaged file or a diverging loss."""
+"""Guarantees of training: kills, signals, full disks, damaged files, and diverging losses."""
 
 import io
 import os
@@ -105,7 +105,7 @@ def test_a_stopped_run_saves_and_resumes(csv, tmp_path, number):
 
 
 class Reentered(io.StringIO):
-    """A stream that a signal handler finds in the middle of a write."""
+    """A stream that is interrupted by a signal handler during a write."""
 
     def write(self, text: str) -> int:
         raise RuntimeError("reentrant call inside <_io.BufferedWriter>")
@@ -183,7 +183,7 @@ def launch(*words: str) -> subprocess.CompletedProcess:
     )
 
 
-# What torch says of a process group that is not destroyed, and of parameters that are searched in vain.
+# Warnings of torch about process groups that are not destroyed, and about an unnecessary search for unused parameters.
 CARELESS = ["terminate called", "destroy_process_group() was not called", "find_unused_parameters"]
 
 

@@ -1,4 +1,4 @@
-"""What takes longer: sharded training over processes, and streams of a hundred thousand lines."""
+"""Slow tests of scale: sharded training over processes, and streams of a hundred thousand lines."""
 
 import os
 import socket
