@@ -78,7 +78,9 @@ class TrainingOptions:
         Range(0, 1e6, above=True),
     )
     max_steps: int | None = setting(None, "Stop after this many steps, instead of epochs.", POSITIVE)
-    batch_size: int | None = setting(None, "Rows per batch, over all processes.", POSITIVE)
+    batch_size: int | None = setting(
+        None, "Rows per batch, over all processes; with a bag of words 32 or 64 by default.", POSITIVE
+    )
     batch_tokens: int | None = setting(
         None, "Tokens per batch including padding, over all processes, instead of batch_size.", POSITIVE
     )
