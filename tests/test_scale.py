@@ -11,11 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from training_support import PATIENCE, losses, process, train, training_of, write_csv
+from training_support import PATIENCE, losses, process, torchrun, train, training_of, write_csv
 from transevolve.cli import main
 
 pytestmark = pytest.mark.slow
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 MEMORY = ["--training.memory=2MB"]
 
 
@@ -26,17 +25,6 @@ def csv(tmp_path_factory) -> Path:
 
 def launched(csv: Path, run: Path, *more: str) -> subprocess.CompletedProcess:
     return torchrun("-m", "transevolve", "train", *training_of(csv, run, *more))
-
-
-def torchrun(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*TORCHRUN, *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
 
 
 def test_sharded_over_two_processes_trains_as_one(csv, tmp_path, capsys):
