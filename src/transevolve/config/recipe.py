@@ -181,3 +181,16 @@ class Recipe:
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     output: str | None = setting(None, "Folder of the run.")
+
+    def get(self, key: str) -> Any:
+        """The value of a dotted key, such as `training.epochs`."""
+        section, name = key.split(".")
+        return getattr(getattr(self, section), name)
+
+    def set_default(self, key: str, value: Any) -> bool:
+        """Sets a dotted key unless it has a value; returns whether it was set."""
+        if self.get(key) is not None:
+            return False
+        section, name = key.split(".")
+        setattr(getattr(self, section), name, value)
+        return True
