@@ -45,23 +45,16 @@ def run(options: Options) -> int:
 
     if options.rounds < 0:
         raise UserError("--rounds cannot be negative")
-    output = Path(options.output or Path(options.run) / options.format)
+    folder, int8 = Path(options.run), options.precision == "int8"
+    output = Path(options.output or folder / options.format)
     with cpu_threads(options.threads):
-        found = export(
-            Path(options.run),
-            options.format,
-            output,
-            options.rounds,
-            options.overwrite,
-            options.license,
-            options.precision == "int8",
-        )
+        found = export(folder, options.format, output, options.rounds, options.overwrite, options.license, int8)
         threads = torch.get_num_threads()
     print(f"wrote {output}: {', '.join(found.files)}")
     translates = any(name.startswith("decoder") for name in found.files)
     if found.difference is not None:
         what, batches = ("score", "random sources") if translates else ("logit", "padded batches of 1 to 3 texts")
-        allowed = "" if options.precision == "int8" else f", allowed {STEP_TOLERANCE if translates else TOLERANCE:g}"
+        allowed = "" if int8 else f", allowed {STEP_TOLERANCE if translates else TOLERANCE:g}"
         difference = f"largest difference of a {what} {found.difference:.1e}{allowed}"
         print(f"checked in {found.runtime} on {batches}: {difference}")
     if found.timings:
