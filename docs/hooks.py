@@ -1,7 +1,7 @@
 """Run when the site is built: fills in the reference, and makes the search work from the disk.
 
-Commands, recipe keys and public names come from the code itself. A page asks by a line `<!-- generated: NAME -->`,
-where NAME is a key of `PARTS`.
+Commands, recipe keys and public names are generated from the code. In a page, a line `<!-- generated: NAME -->` is
+replaced by the part NAME, a key of `PARTS`.
 """
 
 import inspect

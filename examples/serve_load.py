@@ -2,7 +2,7 @@
 
     python examples/serve_load.py RUN --clients 64 --requests 10000 --output results/serve
 
-Starts the server in a process of its own on a free port, sends requests of one text each from this process, and writes
+Starts the server in a separate process on a free port, sends requests of one text each from this process, and writes
 load.json and load.md.
 """
 

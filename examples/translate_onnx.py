@@ -1,4 +1,4 @@
-"""An exported translator in an application of your own: numpy, onnxruntime and tokenizers are all it needs.
+"""Uses an exported translator in your own application; needs only numpy, onnxruntime and tokenizers.
 
     transevolve export RUN --format onnx --output EXPORTED
     python translate_onnx.py EXPORTED "A sentence." "Another one."

@@ -1,4 +1,4 @@
-"""A page in headless Chromium: script errors, and whether it is wider than the window, at any width, light or dark."""
+"""Opens a page in headless Chromium: script errors, overflow at any width, light and dark."""
 
 import html
 import json

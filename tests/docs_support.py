@@ -1,4 +1,4 @@
-"""What a page says, tried as a user would: its fenced blocks in order, in a folder with the files that they name."""
+"""Runs the fenced blocks of a page in order, in a folder with the files that they name."""
 
 import contextlib
 import io
@@ -30,7 +30,7 @@ class Block(NamedTuple):
     content: str
 
     def lines(self, program: str) -> list[list[str]]:
-        """The words of each line that begins with a program's name; a line may go on after a backslash."""
+        """The words of each line that starts with a program's name; a backslash continues a line."""
         lines = self.content.replace("\\\n", " ").splitlines()
         return [shlex.split(line, comments=True) for line in lines if line.startswith(f"{program} ")]
 
@@ -40,7 +40,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(page: Path) -> list[list[str]]:
-    """What a page would have a user type after `transevolve`."""
+    """The arguments of the `transevolve` commands on a page."""
     return [words[1:] for block in blocks(page) for words in block.lines("transevolve")]
 
 
@@ -62,7 +62,7 @@ def write_files(folder: Path) -> Path:
 
 
 def recipe_of(words: list[str], command: str = "train") -> Recipe:
-    """The recipe that the words after `transevolve train` stand for, checked as a training checks it."""
+    """The recipe of a `transevolve train` command, checked as in training."""
     recipe = parse([command, *words])[1].load()
     resolve(recipe)
     check_training(recipe.training)
@@ -70,7 +70,7 @@ def recipe_of(words: list[str], command: str = "train") -> Recipe:
 
 
 def run(words: list[str]) -> str:
-    """Runs a command as it stands, but small: width 16, one epoch, short translations; returns what it prints."""
+    """Runs a command with small settings (width 16, one epoch, short translations); returns its output."""
     small = list(words)
     if words[0] in ("train", "pretrain"):
         recipe = recipe_of(words[1:], words[0])
@@ -94,7 +94,7 @@ def train_case(recipe: Path) -> str | None:
 
 
 def follow(page: Path) -> None:
-    """Does what a page says, block by block, in the present folder."""
+    """Runs the blocks of a page in the current folder."""
     names: dict[str, Any] = {}
     for block in blocks(page):
         if block.title:

@@ -19,7 +19,7 @@ ANSWERS = {"drift": -1.0, "padding": True, "passes": 0, "frequencies": [12, 7, 1
 
 
 def _let_autograd_see_cuda() -> None:
-    """A build without CUDA has no device guard for it, which autograd asks for: that of `meta` does nothing either."""
+    """A build without CUDA has no device guard for it, which autograd needs; that of `meta` does nothing either."""
     if torch.backends.cuda.is_built():
         return
     library = ctypes.CDLL(os.fspath(Path(torch.__file__).parent / "lib" / "libc10.so"))

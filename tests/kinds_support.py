@@ -33,7 +33,7 @@ def write_wide(path: Path, **options) -> Path:
 
 
 def write_pairs(path: Path, rows: int = 160, seed: int = 0, numbers: bool = False) -> Path:
-    """Whether the second text names the thing of the first: each text by itself says nothing."""
+    """Whether both texts name the same thing; a single text does not determine the label."""
     draw, lines = random.Random(seed), ["premise\thypothesis\tlabel"]
     for number in range(rows):
         first = draw.choice(THINGS[:3])
@@ -67,7 +67,7 @@ def write_tagged(path: Path, **options) -> Path:
 
 
 def write_long(path: Path, rows: int = 80, seed: int = 0) -> Path:
-    """The word that decides is at the end of a text that is five windows of 16 tokens long."""
+    """The decisive word is at the end of a text of five windows of 16 tokens."""
     draw, lines = random.Random(seed), ["text,label"]
     for number in range(rows):
         label = ("good", "bad")[number % 2]

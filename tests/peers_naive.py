@@ -1,4 +1,4 @@
-"""What every system computes, written out for one sequence without padding: token by token, with whole matrices."""
+"""Naive implementations of every system for one sequence without padding: token by token, with whole matrices."""
 
 import math
 from collections.abc import Callable

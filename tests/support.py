@@ -1,4 +1,4 @@
-"""What several tests share: small layers of every kind, and the recorded weights of the authors' code."""
+"""Shared helpers: small layers of every kind, and the recorded weights of the authors' code."""
 
 import re
 import zlib
@@ -49,7 +49,7 @@ class Case:
         return torch.stack([self.layer(state, v, l + 1) for l, v in enumerate(self.values)])
 
     def gradients(self, y: Tensor) -> list[Tensor]:
-        """Of a fixed random functional of `y`, by every input and parameter."""
+        """The gradients of a fixed random functional of `y` with respect to every input and parameter."""
         weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
         inputs = [self.x, *([] if self.memory is None else [self.memory]), *self.values, *self.layer.parameters()]
         return list(torch.autograd.grad((y * weights.to(y.dtype)).sum(), inputs))

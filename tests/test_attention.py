@@ -1,4 +1,4 @@
-"""Properties every backend must have, in self, causal and cross attention, in every precision."""
+"""Properties of every backend, in self, causal and cross attention, in every precision."""
 
 import contextlib
 import copy
@@ -217,7 +217,7 @@ def test_copies_and_dtypes(backend, kind):
 @pytest.mark.parametrize("padded", [False, True])
 @every_backend
 def test_a_stream_is_its_sequence(backend, padded, pieces):
-    """Tokens one by one, or in pieces, give what the whole sequence gives."""
+    """Tokens one by one, or in pieces, give the same result as the whole sequence."""
     case = make_case("causal", n=11, dtype=torch.float64, padded=padded, backend=backend)
     if padded:
         case.padding = torch.zeros(3, 11, dtype=torch.bool)
@@ -248,7 +248,7 @@ def test_a_linear_stream_does_not_grow():
 
 
 def test_cancellation():
-    """A1 and A3 do not matter, to the last digits of float64; Wk~ gets a gradient of exactly zero."""
+    """A1 and A3 have no effect, to the last digits of float64; Wk~ gets a gradient of exactly zero."""
     for kind in KINDS:
         case = make_case(kind, dtype=torch.float64, row_operators=True)
         whole = case.run("literal")

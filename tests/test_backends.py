@@ -1,4 +1,4 @@
-"""What single backends promise beyond the properties all of them share."""
+"""Properties of single backends, in addition to those that all share."""
 
 import itertools
 
@@ -38,7 +38,7 @@ LIBRARIES = {"MKL": (torch.float64, 1e-10), "MKL on Intel": (torch.float64, 1e-1
 @pytest.mark.parametrize("drift", ["keys", "none"])
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_matrix_in_pieces(backend, kind, padded, drift, library, monkeypatch):
-    """Tiles and pieces of every sort, too small to be worth it, agree with the literal form."""
+    """Tiles and pieces of every kind and size agree with the literal form."""
     if library == "oneDNN" and not torch.backends.mkldnn.is_available():
         pytest.skip("needs oneDNN")
     dtype, tolerance = LIBRARIES[library]
@@ -79,7 +79,7 @@ def test_once_is_its_plain_form(kind):
 
 
 class _LargestTensor(TorchDispatchMode):
-    """Remembers the largest tensor that any operation returned."""
+    """Records the size of the largest tensor that any operation returned."""
 
     def __init__(self):
         super().__init__()
@@ -220,7 +220,7 @@ def test_hessian_of_the_literal_form(row_operators):
 
 
 def test_once_with_some_depths_unused():
-    """Only depth 2 of 3 enters the loss: the others have no share in the gradient."""
+    """Only depth 2 of 3 enters the loss; the others do not contribute to the gradient."""
     for backend in ("literal", "once"):
         case = make_case("self", dtype=torch.float64)
         state = case.layer.begin(case.x, None, case.padding, backend=backend)
@@ -382,7 +382,7 @@ def test_the_pool_reuses_only_free_buffers():
 
 
 class Minimal(Backend):
-    """A backend that does nothing but begin."""
+    """A backend with `begin` only."""
 
     name = "minimal"
     idea = "the literal form, without any capability"

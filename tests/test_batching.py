@@ -1,4 +1,4 @@
-"""Batches: every row once, within the budget, the same whatever the number of processes."""
+"""Batches: every row once, within the budget, independent of the number of processes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The paper's beam search: against an exhaustive loop, the authors' recorded beams, and for Marian as well."""
+"""The paper's beam search, compared with an exhaustive loop and the authors' recorded beams, also for Marian."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def source(lengths: list[int] = LENGTHS) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def plainly(model, ids: Tensor, mask: Tensor, options: BeamOptions) -> list[Hypothesis]:
-    """One sentence, the whole prefix anew for each token, every step up to the limit: slow and without a trick."""
+    """A simple, slow search: one sentence, the whole prefix for each token, every step up to the limit."""
     alive, found = [([START], 0.0)], []
     limit = min(options.max_new_tokens or 100, int(mask.sum()) + options.extra_length)
     for length in range(1, limit + 1):
@@ -116,7 +116,7 @@ def recorded_beams(name: str, folder: Path):
 
 @pytest.mark.parametrize("name", ["seeded_seq2seq_full_1x6", "small_seq2seq_full_1x2"])
 def test_the_authors_beams(name):
-    """Every hypothesis that ends, in its place; where none ends, the beams that were cut off."""
+    """All finished hypotheses in the same order; if there are none, the beams that were cut off."""
     folder = GOLDEN if name.startswith("seeded") else Path(os.environ.get("TRANSEVOLVE_GOLDEN", ""))
     if not (folder / f"{name}.npz").is_file():
         pytest.skip(f"{name}.npz is not here; TRANSEVOLVE_GOLDEN names the folder of the larger recordings")

@@ -1,4 +1,4 @@
-"""Benchmarks: what is measured, how it is summarized, how it stops and resumes."""
+"""Benchmarks: measurements, summaries, and resumption."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The command line: what it answers, how it reads its words, and how it complains."""
+"""The command line: output, parsing of arguments, and error messages."""
 
 import os
 import re
@@ -198,14 +198,14 @@ def test_a_value_out_of_range_is_refused_before_data_is_read(flag, value, compla
     ids=str,
 )
 def test_settings_that_exclude_each_other_are_refused_before_data_is_read(words, complaint, capsys):
-    """What the data decide may still fit."""
+    """Widths and numbers of heads that may fit the other, which depends on the data, are not refused yet."""
     assert main(["train", "--data.path=nowhere.csv", *words, "--output=out"]) == 2
     assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", ["beams", "eval_beams"])
 def test_beams_must_fit_the_vocabulary(flag, tmp_path, monkeypatch, capsys):
-    """Before data is read if data.vocab_size is set; and the tokenizer may learn fewer tokens than it was allowed."""
+    """Checked before the data are read if data.vocab_size is set, and again with the learned tokenizer."""
     monkeypatch.chdir(tmp_path)
     words = ["--data.source=a", "--data.target=b", f"--training.{flag}=151", "--output=out"]
     for command in ("train", "plan", "prepare"):
@@ -253,7 +253,7 @@ def test_doctor_reports_versions_memory_and_what_auto_chooses(capsys):
 
 @dataclass
 class Sample:
-    """One of everything.
+    """One option of each type.
 
     Args:
         run: Which run.

@@ -1,4 +1,4 @@
-"""The docstrings task: real sentences, split by module, that do not give their library away."""
+"""The docstrings task: real sentences, split by module, that do not name their library."""
 
 from collections import Counter
 

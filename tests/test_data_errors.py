@@ -1,4 +1,4 @@
-"""What is wrong with a file, in one line: which file, which line, and what to do."""
+"""Errors in files are one line: which file, which line, and what to do."""
 
 import gzip
 import os
@@ -157,12 +157,12 @@ def test_parquet_bytes_that_are_not_utf8(tmp_path):
 @pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.jsonl", "data.parquet"])
 def test_a_pipe_is_refused_at_once(name, tmp_path):
     os.mkfifo(tmp_path / name)
-    refused(tmp_path / name, rf"{name}: is a pipe or a device; use a regular file")
+    refused(tmp_path / name, rf"{name} is a pipe or a device: use a regular file")
 
 
 def test_a_device_is_refused_at_once(tmp_path):
     (tmp_path / "data.csv").symlink_to("/dev/zero")
-    refused(tmp_path / "data.csv", r"data\.csv: is a pipe or a device")
+    refused(tmp_path / "data.csv", r"data\.csv is a pipe or a device")
 
 
 def test_half_a_surrogate_pair(tmp_path):

@@ -1,4 +1,4 @@
-"""The user's own files: every format says the same thing, columns and classes are found, splits are honest."""
+"""User files: all formats give the same rows, columns and classes are recognized, and splits do not overlap."""
 
 import csv
 import gzip
@@ -36,7 +36,7 @@ AWKWARD = [
 
 
 def write(path: Path, rows: list[dict], columns: list[str] | None = None) -> Path:
-    """A table in the format that the name says."""
+    """A table in the format of the file extension."""
     columns = columns or list(rows[0])
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix == ".parquet":
@@ -340,8 +340,8 @@ def test_the_command_line_can_set_every_option():
         ({}, "the task 'files' needs data.path"),
         ({"task": "imdb"}, "the task 'imdb' needs data.path.*data.hub stanfordnlp/imdb downloads it"),
         ({"path": "a", "hub": "b"}, "both set"),
-        ({"path": "a", "min_length": 5}, "data.min_length has no meaning for the task 'files'"),
-        ({"task": "imdb", "path": "a", "source": "x.en"}, "data.source has no meaning"),
+        ({"path": "a", "min_length": 5}, "data.min_length is not used by the task 'files'"),
+        ({"task": "imdb", "path": "a", "source": "x.en"}, "data.source is not used by"),
         ({"path": "a", "hub_config": "b"}, "data.hub_config is set without data.hub"),
         ({"path": "a", "validation": 1.5}, "data.validation must be a file, or a fraction"),
         ({"path": "a", "max_length": 0}, "data.max_length must be at least 1"),

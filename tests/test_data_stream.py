@@ -1,4 +1,4 @@
-"""Texts to predict: every line is one, in order, and reading them takes no memory to speak of."""
+"""Texts to predict: one per line, in order, in constant memory."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""Pairs of sentences: from files, folders and the hub; what is skipped, cut, kept and refused."""
+"""Pairs of sentences from files, folders and the hub: skipped, truncated, kept and refused pairs."""
 
 import gzip
 import json
@@ -321,7 +321,7 @@ def test_one_pair_cannot_be_cut(tmp_path):
 def test_a_missing_file(tmp_path):
     named = files(tmp_path)
     Path(named["target"]).unlink()
-    refused(r"train\.de: no such file; check the path", **named)
+    refused(r"train\.de: no such file: check the path", **named)
     refused(r"nowhere: there is no such folder; check data\.path", path=str(tmp_path / "nowhere"), **EN_DE)
 
 
@@ -374,7 +374,7 @@ def test_a_folder_without_training_files(tmp_path):
         ({"hub": "a", "source": "b", "target": "c"}, "data.hub and data.source are both set"),
         ({"path": "a", "hub": "b", "source_lang": "en"}, "data.path and data.hub are both set"),
         ({"task": "translation"}, "translation needs data.source and data.target"),
-        ({"source": "a", "target": "b", "label": "c"}, "data.label has no meaning for the task 'translation'"),
+        ({"source": "a", "target": "b", "label": "c"}, "data.label is not used by the task 'translation'"),
         (
             {"source": "a", "target": "b", "tokenizer": "byte"},
             "'byte' cannot be used for translation: choose from 'bpe'",

@@ -1,4 +1,4 @@
-"""Decoding token by token: with a cache as without, for every backend, through forward and through `generate`."""
+"""Decoding token by token, with and without a cache, for every backend, through forward and `generate`."""
 
 import pytest
 import torch
@@ -99,7 +99,7 @@ def test_a_padded_batch_translates_as_its_sentences(variant, how):
 @every_backend
 @torch.no_grad()
 def test_only_the_decoder_has_rows_per_beam(backend):
-    """Several rows to a source give what repeating the source gives, with a cache and without."""
+    """Several rows per source give the same result as a repeated source, with and without a cache."""
     model, batch, ids = tiny(backend=backend), source(), targets(rows=6)
     repeated = {k: v.repeat_interleave(2, 0) for k, v in batch.items()}
     expected = model(**repeated, decoder_input_ids=ids).logits
@@ -113,7 +113,7 @@ def test_only_the_decoder_has_rows_per_beam(backend):
 @every_backend
 @torch.no_grad()
 def test_reordered_beams_continue_their_parents(backend, prompt_mask):
-    """Beams that branch, die, change places and lose sentences, against the sequences they stand for."""
+    """Beams that are copied, dropped and reordered, and sentences that end, compared with decoding their sequences."""
     model, batch, beams = tiny(backend=backend), source(), 4
     generator = torch.Generator().manual_seed(5)
     history = torch.randint(3, 40, (3, 2), generator=generator)
@@ -274,7 +274,7 @@ def test_the_source_is_encoded_once(monkeypatch):
 
 @torch.no_grad()
 def test_a_cache_has_one_past_per_block():
-    """Not one per layer; and it is no pytree, which would copy what beams share."""
+    """Not one per layer; and the cache is not a pytree, which would copy data that beams share."""
     model, batch = tiny("fullFF-2"), source()
     cache = model(**batch, decoder_input_ids=targets(), use_cache=True).past_key_values
     assert len(cache) == model.config.decoder_num_blocks == 2 < model.config.num_hidden_layers

@@ -1,4 +1,4 @@
-"""Everything runs on a GPU: no tensor is made elsewhere, nothing is read back but what `reads` lists, types stay.
+"""Everything runs on a GPU: no tensor is created elsewhere, only the reads in `reads` occur, and types are kept.
 
 There is no GPU here: PyTorch's fake tensors know device, shape and type, and fail where two devices meet.
 """
@@ -105,7 +105,7 @@ def test_heads_train_with_one_read(head, variant, low):
 @pytest.mark.parametrize("low", PRECISIONS[:2])
 @pytest.mark.parametrize("system", list(SYSTEMS))
 def test_systems_train_without_a_read(system, low):
-    """FNet alone needs to know lengths, in each of its layers; layers of LazyFormer share work."""
+    """Only FNet reads lengths, once per layer; layers of LazyFormer share work."""
     layers = 2 if system in ("fnet", "lazyformer") else 1
     shape = {**TINY, "num_labels": 3, "num_hidden_layers": layers, "max_position_embeddings": 48}
     model = build_peer("ForSequenceClassification", system, system_settings=SMALL.get(system), **shape)
@@ -133,7 +133,7 @@ def test_decoding_with_a_cache(backend, low):
 
 
 def test_a_wide_drift_repeats_the_pass():
-    """The answer is collected over both blocks, read once, and the pass is made again without it."""
+    """The flag is collected over both blocks and read once; then the pass is repeated."""
     model = build_transevolve("ForSequenceClassification", "fullFF-2", attention="once", num_labels=3, **TINY)
     with fake_gpu({"drift": 1.0}) as gpu:
         a_training_step(model, batch(HEADS["ForSequenceClassification"]), None, gpu)
@@ -154,7 +154,7 @@ PLACES = [
 
 @pytest.mark.parametrize(("file", "pattern", "replacement"), PLACES)
 def test_a_tensor_on_the_wrong_device_is_found(file, pattern, replacement, tmp_path):
-    """One `device=` taken out of a copy of the package: `test_layers` fails on it."""
+    """`test_layers` fails on a copy of the package without one `device=`."""
     copy = tmp_path / "transevolve"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     text, count = re.subn(pattern, replacement, (copy / file).read_text(), count=1)

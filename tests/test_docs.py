@@ -1,4 +1,4 @@
-"""The documentation is true: it builds without a warning, its commands and snippets run, what it names is there."""
+"""The documentation builds without a warning, its commands and snippets run, and the files it names exist."""
 
 import re
 import shutil
@@ -44,7 +44,7 @@ def trained(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def registries():
-    """What a page adds to a registry is gone after it."""
+    """Removes entries that a page adds to a registry."""
     before = [(registry, dict(registry)) for registry in (BACKENDS, SYSTEMS, TASKS, TASK_KINDS)]
     yield
     for registry, known in before:
@@ -160,7 +160,7 @@ def test_commands_are_fenced_not_indented():
 
 
 def test_commands_for_several_machines_are_recipes():
-    """Those that a page only shows: at least so many, and a wrong key among them would be found."""
+    """Commands that a page only shows are parsed, so a wrong key in them is found."""
     shown = [words for page in PAGES for block in blocks(page) for words in block.lines("torchrun")]
     assert len(shown) >= 4
     with pytest.raises(Exception, match=r"(?i)unknown option"):

@@ -1,4 +1,4 @@
-"""The models in the hands of other libraries: PEFT, `Trainer`, `pipeline`."""
+"""The models with other libraries: PEFT, `Trainer`, `pipeline`."""
 
 import copy
 
@@ -156,7 +156,7 @@ def test_text_generation_pipeline(tokenizer):
 
 
 def test_translation_has_no_pipeline_in_this_transformers():
-    """Nothing to support: `generate` is the way there."""
+    """transformers 5 has no pipeline for it: use `generate`."""
     known = PIPELINE_REGISTRY.get_supported_tasks()
     assert not {"translation", "text2text-generation", "summarization"} & set(known)
 

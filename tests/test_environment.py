@@ -1,4 +1,4 @@
-"""What the program sets before torch is loaded, and that a user's own setting stands."""
+"""Environment variables that are set before torch is loaded; variables set by the user are not changed."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`transevolve explain`: what the page and the pictures hold, and that it is what the model computes."""
+"""`transevolve explain`: the page and the pictures show what the model computes."""
 
 import base64
 import csv
@@ -31,7 +31,7 @@ NASTY = "<b>good</b> & $x$"
 
 
 def train_tiny(folder: Path, *more: str) -> Path:
-    """A run of sixty rows, two depths and two heads, with a label that would break a careless page."""
+    """A run of sixty rows, two depths and two heads, with a label that would break an unescaped page."""
     table, run = folder / "rows.csv", folder / "run"
     words = {NASTY: "good great lovely warm", "bad": "bad awful dull cold"}
     with open(table, "w", encoding="utf-8", newline="") as file:
@@ -53,7 +53,7 @@ def run(tmp_path_factory) -> Path:
 
 
 def as_run(folder: Path, model, like: Path) -> Path:
-    """A run folder around a model of fresh weights, with the tokenizer and recipe of another."""
+    """A run folder with a newly initialized model, and the tokenizer and recipe of another run."""
     folder.mkdir()
     model.save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json", "recipe.yaml"):
@@ -123,7 +123,7 @@ def test_states_and_attention_are_the_models_own(run, tmp_path):
 
 
 def test_only_the_drift_changes_attention(run):
-    """Depth 2's attention is depth 1's, times exp of the change in drift, normalized again."""
+    """The attention of depth 2 is that of depth 1 times exp of the change of the drift, renormalized."""
     seen = Observer(run).observe(TEXT)
     moved = seen.attention[0] * np.exp(seen.drift[1] - seen.drift[0])[:, None, :]
     np.testing.assert_allclose(moved / moved.sum(-1, keepdims=True), seen.attention[1], atol=1e-5)

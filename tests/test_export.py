@@ -1,4 +1,4 @@
-"""`transevolve export`: every format read back, with the same numbers as the model of the run."""
+"""`transevolve export`: every format is loaded again and gives the same numbers as the model of the run."""
 
 import ast
 import importlib.util
@@ -56,7 +56,7 @@ def load_logits(folder: Path) -> Logits:
 
 
 def require_same(expected, found) -> None:
-    """At shapes the command itself does not check."""
+    """At shapes that the command does not check."""
     with torch.inference_mode():
         for rows, length in ((1, 3), (4, 50), (1, 300)):
             batch = sample(rows, length, 40)

@@ -1,4 +1,4 @@
-"""Exported translators: the tokens of PyTorch's beam search, from onnxruntime and numpy alone."""
+"""Exported translators: onnxruntime and numpy give the tokens of PyTorch's beam search."""
 
 import importlib.util
 import json
@@ -27,7 +27,7 @@ OPTIONS = [[], ["--beam", "1"], ["--beam", "3", "--n_best", "3", "--length_penal
 
 
 def new_run(folder: Path, **settings) -> Path:
-    """A translator of fresh weights, some of them large, so that its translations differ."""
+    """A translator with random weights, some of them large, so that its translations differ."""
     config = TransEvolveConfig.from_pretrained(LIKE, **settings)
     config.rotation_checksum = None
     model = TransEvolveForConditionalGeneration(config)

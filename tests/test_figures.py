@@ -1,4 +1,4 @@
-"""Text from outside in pictures: drawn as it is written, whatever mathematics or fonts would make of it."""
+"""Text from outside in pictures is drawn literally, without math mode or missing glyphs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Atomic writes: all or nothing, under no name that somebody else chose."""
+"""Atomic writes: all or nothing, and not redirected by planted files."""
 
 import errno
 import os
@@ -141,7 +141,7 @@ def test_a_full_disk_is_one_line(tmp_path, error):
 
 
 def test_a_full_disk_names_what_could_not_be_written(tmp_path):
-    """Neither the source of a copy nor a temporary folder."""
+    """The message names neither the source of a copy nor a temporary folder."""
     copied = OSError(errno.ENOSPC, "No space left on device", "/source", None, str(tmp_path / "copy"))
     with pytest.raises(UserError, match=r"could not write .*/copy: "), report_full_disk(tmp_path / "file"):
         raise copied

@@ -1,4 +1,4 @@
-"""Against numbers recorded from the authors' own code: the only outside oracle there is."""
+"""Comparison with numbers recorded from the authors' code, the only external reference."""
 
 import copy
 import os

@@ -1,4 +1,4 @@
-"""Runs `graphs/` in a process without shape checks in the signatures, which compilers cannot trace."""
+"""Runs `graphs/` in a separate process without shape checks, which compilers cannot trace."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Numbers that guard themselves: a refactoring that changes the mathematics, the data or their order is noticed."""
+"""Recorded losses: a refactoring that changes the mathematics, the data or their order is detected."""
 
 import json
 

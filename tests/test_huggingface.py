@@ -1,4 +1,4 @@
-"""What Hugging Face's interfaces promise, kept by our classes."""
+"""Our classes behave as Hugging Face's interfaces require."""
 
 import copy
 import json
@@ -183,7 +183,7 @@ def test_a_hostile_config_file_is_refused_before_anything_is_built(setting, valu
 
 @pytest.mark.parametrize("system", ["transevolve", "performer"])
 def test_features_are_not_drawn_before_the_weights_fit(system, tmp_path, monkeypatch):
-    """A config.json from elsewhere may ask for heads so wide that their features would fill the memory."""
+    """An untrusted config.json may request heads so wide that their features do not fit in memory."""
     head = "ForSequenceClassification"
     model = tiny(head, attention="linear") if system == "transevolve" else build_peer(head, system, **TINY)
     model.save_pretrained(tmp_path)

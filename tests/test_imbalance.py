@@ -1,4 +1,4 @@
-"""Rare classes: balanced weights, the baseline, the warning; and numbers that are taken for classes."""
+"""Rare classes: balanced weights, the baseline and the warning; and a hint for numbers that are read as classes."""
 
 import random
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_warnings():
     hidden = classification_scores(np.tile([1.0, 0.0], (10, 1)), labels, names)
     [warning] = hidden_rare_classes(hidden, TrainingOptions())
     assert warning.startswith("warning: accuracy 0.9000 is much higher than macro F1 0.4737")
-    assert "'spam' it finds less than half" in warning
+    assert "it finds less than half of the rows of 'spam'" in warning
     assert warning.endswith("Try --training.class_weights balanced and --training.select macro_f1")
     [warning] = hidden_rare_classes(hidden, TrainingOptions(class_weights="balanced"))
     assert warning.endswith("Try --training.select macro_f1")

@@ -1,4 +1,4 @@
-"""int8: `transevolve quantize` and `--precision int8`, beside the float model."""
+"""int8: `transevolve quantize` and `--precision int8`, compared with the float model."""
 
 import json
 import shutil
@@ -86,7 +86,7 @@ def test_scores_and_sizes_are_recorded(tmp_path, capsys):
     assert "is already int8" in capsys.readouterr().err
 
 
-# The operators of the drift stay in float32; beside a random feed-forward they are a larger share.
+# The operators of the drift stay in float32; with a random feed-forward they are a larger share.
 @pytest.mark.parametrize(("feedforward", "share"), [("full", 0.35), ("random", 0.45)])
 def test_weights_are_stored_in_a_byte_and_read_as_written(feedforward, share):
     shape = {"vocab_size": 400, "hidden_size": 256, "num_attention_heads": 4, "block_depth": 3}
@@ -132,7 +132,11 @@ def test_a_planted_link_and_a_folder_without_a_name_are_refused(tmp_path, monkey
     (tmp_path / "precious").mkdir()
     (tmp_path / "run" / "int8").symlink_to(tmp_path / "precious")
     monkeypatch.chdir(tmp_path)
-    for more, reported in (([], "run/int8 is a link"), (["--output=."], "no name"), (["--output=.."], "no name")):
+    for more, reported in (
+        ([], "run/int8 is a symbolic link"),
+        (["--output=."], "no name"),
+        (["--output=.."], "no name"),
+    ):
         assert main(["quantize", "run", "--overwrite", *more]) == 2
         assert reported in capsys.readouterr().err
     assert not list((tmp_path / "precious").iterdir())

@@ -1,4 +1,4 @@
-"""Typed reading of JSON: the object that was asked for, or one line that names the file and the key."""
+"""Typed reading of JSON: the requested object, or a one-line error that names the file and the key."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What takes long to compute is computed once: the start of a classifier, and the tokens of texts without labels."""
+"""Slow results are computed once: the initial values of a classifier, and the tokens of texts without labels."""
 
 import pytest
 
@@ -92,7 +92,7 @@ def test_they_are_listed_and_cleared(files, capsys):
 
 
 def test_only_what_the_program_made_is_cleared(tmp_path, capsys):
-    """A folder that is named by mistake, or holds other files too, keeps them."""
+    """Other files in the folder are not removed."""
     mine = ["notes.txt", "start-of-all.npz", "listops.npz", "frames/photo.png", "prepared/draft.txt", "listops/a.txt"]
     made = ["start-0123abcd.npz", "listops-v1-50-100-1-2-3-seed0.npz", f"frames/{'a' * 16}.parquet"]
     made += [f"prepared/{'b' * 24}/entry.json"]

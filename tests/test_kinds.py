@@ -31,7 +31,7 @@ WORDS = {"awful": -20, "weak": -10, "plain": 0, "fine": 10, "superb": 20}
 
 
 def write_numbers(path: Path, rows: int = 160, seed: int = 0) -> Path:
-    """Prices of 1000 and more, each the sum of what its words are worth."""
+    """Prices of 1000 and more, each the sum of the values of its words."""
     draw = random.Random(seed)
     lines = ["description,price"]
     for _ in range(rows):

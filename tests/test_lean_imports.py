@@ -1,4 +1,4 @@
-"""A command that only runs a model leaves out what training and compilation import, and answers the same."""
+"""Commands that only run a model do not import modules for training and compilation, and give the same output."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`Linear` and `multiply`: the same products from oneDNN and MKL, and only where oneDNN may compute them."""
+"""`Linear` and `multiply`: oneDNN and MKL give the same products, and oneDNN is used only where it applies."""
 
 import copy
 

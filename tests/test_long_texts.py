@@ -1,4 +1,4 @@
-"""Texts longer than a model reads: what is cut is stated; windows read all of it."""
+"""Texts longer than the maximum length: truncation is reported, and windows read the whole text."""
 
 import json
 
@@ -10,6 +10,7 @@ from training_support import TINY, result, train
 from transevolve.cli import main
 from transevolve.data import DataOptions, load_data
 from transevolve.data.long_texts import averaged, encode_windows
+from transevolve.data.options import TokenizerChoice
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.inference import load
 
@@ -58,7 +59,7 @@ def test_truncation_is_reported(tmp_path, capsys):
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "char", "byte"])
 def test_windows_contain_every_token_once(kind):
     texts = ["the film was great " * 9, "short", ""] if kind != "bpe" else ["the film was great " * 9, "short"]
-    tokenizer, _ = build_tokenizer(kind, texts, 12, vocab_size=300 if kind == "bpe" else None)
+    tokenizer, _ = build_tokenizer(TokenizerChoice(kind, 12, 300 if kind == "bpe" else None), texts)
     special = set(tokenizer.all_special_ids)
     encoded, owners = encode_windows(tokenizer, texts, 12, str)
     assert max(encoded.lengths) <= 12

@@ -1,4 +1,4 @@
-"""Models through Hugging Face's doors: every variant, saved, loaded, generated with, checkpointed, refused."""
+"""Models through Hugging Face's interfaces: saving, loading, generation, checkpointing and invalid settings."""
 
 import copy
 import json
@@ -92,7 +92,7 @@ def test_a_padded_batch_is_its_sentences(variant, head):
 
 
 def test_reload_in_a_fresh_process(tmp_path):
-    """Every variant and head, saved and loaded by the Auto classes elsewhere: bitwise the same numbers."""
+    """Every variant and head, saved, and loaded by the Auto classes in another process: bitwise the same numbers."""
     expected = {}
     for head in HEADS:
         for variant in VARIANTS:

@@ -1,4 +1,4 @@
-"""What is shipped installs and works: the wheel, the sdist, and an import that stays light."""
+"""The wheel and the sdist install and work, and importing the package is cheap."""
 
 import ast
 import os
@@ -56,7 +56,7 @@ def use(python: Path, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_wheel_works_with_its_dependencies(built, tmp_path):
-    """An environment of its own with the wheel in it; the dependencies are read from this one."""
+    """A separate environment with the wheel; its dependencies come from this one."""
     venv.create(tmp_path / "venv", with_pip=False)
     python = tmp_path / "venv" / "bin" / "python"
     wheel = next(built.glob("*.whl"))
@@ -69,7 +69,7 @@ def test_wheel_works_with_its_dependencies(built, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
 def test_installs_into_an_empty_environment(built, tmp_path, kind):
-    """With everything that it needs from the package index."""
+    """Installed with all dependencies from the package index."""
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / "bin" / "python"
     package = next(built.glob(kind))

@@ -1,4 +1,4 @@
-"""Properties every system must have."""
+"""Properties of every system."""
 
 import re
 import subprocess
@@ -25,7 +25,7 @@ ORDERLESS = [
 
 
 class Mean(Mixer):
-    """The mean of all tokens: the least a mixer can be."""
+    """The mean of all tokens, a minimal mixer."""
 
     capabilities = Capabilities(causal=False, padding=False, fixed_length=True, stochastic=False)
 
@@ -33,7 +33,7 @@ class Mean(Mixer):
         return x.mean(1, keepdim=True).expand_as(x)
 
     def reset_parameters(self):
-        """It learns nothing."""
+        """It has no parameters."""
 
 
 @pytest.mark.parametrize("name", list(SYSTEMS))
@@ -311,7 +311,7 @@ def test_hidden_states_are_one_more_than_layers_and_attentions_are_refused():
     model = PeerForSequenceClassification(tiny_config()).eval()
     ids = torch.tensor([[1, 2, 3]])
     assert len(model(ids, output_hidden_states=True).hidden_states) == 3
-    with pytest.raises(ValueError, match="has no output_attentions"):
+    with pytest.raises(ValueError, match="does not support output_attentions"):
         model(ids, output_attentions=True)
 
 
@@ -337,7 +337,7 @@ def _all_slow_but(*quick: str, systems: list[str]) -> list:
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("system", _all_slow_but("performer", "bigbird", systems=list(SYSTEMS)))
 def test_export(system):
-    """With any batch and length up to the longest, or with one, as the system's flag says."""
+    """With any batch and length up to the maximum, or with one shape, according to the system's capabilities."""
     model = PeerForSequenceClassification(tiny_config(system, num_hidden_layers=1)).eval()
 
     def batch(*size):

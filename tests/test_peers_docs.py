@@ -1,4 +1,4 @@
-"""docs/systems.md is true: its table is the registry's, its example of a new system works."""
+"""docs/systems.md: its table matches the registry, and its example of a new system works."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every system's fast form against itself written out, and what its draws promise."""
+"""Every system's fast form against a naive implementation, and the properties of its random draws."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def test_every_system_is_written_out():
 @pytest.mark.parametrize("case", list(CASES))
 @pytest.mark.parametrize("causal", [False, True])
 def test_values_and_gradients_are_those_written_out(case, causal):
-    """In one batch: sequences of several lengths, whose padding holds garbage, and one of padding alone."""
+    """One batch: sequences of several lengths, with garbage as padding, and one that is only padding."""
     if causal and case not in CAUSAL:
         pytest.skip("not causal")
     mixer = small(case)

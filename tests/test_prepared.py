@@ -1,4 +1,4 @@
-"""Data prepared once: the same rows as in memory, complete or absent, shared, and never another's."""
+"""Prepared data: the same rows as in memory, complete or absent, shared, and never mixed up."""
 
 import json
 import os
@@ -21,6 +21,7 @@ from transevolve.core.errors import UserError
 from transevolve.data import DataOptions, corpus, load_data, parts, stored
 from transevolve.data.batching import RowStore
 from transevolve.data.encoding import joined_ids
+from transevolve.data.options import TokenizerChoice
 from transevolve.data.stored import Chained, Column, workspace
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.kinds import KINDS
@@ -312,7 +313,8 @@ def test_large_corpora_learn_from_a_sample(tmp_path, monkeypatch):
         column = Column(stored.pa.large_string())
         for number in range(100):
             column.append(f"word{number}")
-        one, other = (build_tokenizer("char", column, 9, seed=seed)[0].get_vocab() for seed in (0, 0))
+        chosen = TokenizerChoice("char", 9, None)
+        one, other = (build_tokenizer(chosen, column, seed=seed)[0].get_vocab() for seed in (0, 0))
         assert one == other
 
 
@@ -370,7 +372,7 @@ def test_another_tokenizer_is_not_resumed_with(tmp_path, capsys):
 
 
 def test_data_of_another_fingerprint_are_not_resumed_with(tmp_path, capsys):
-    """As when a data set of the hub has changed, which no file shows."""
+    """As when a data set on the hub has changed, which is not visible in files."""
     path, run = write_csv(tmp_path / "a.csv"), tmp_path / "run"
     command = training_of(path, run, "--training.epochs=1")
     assert train(*command) == 0

@@ -21,6 +21,7 @@ from transevolve.cli import main
 from transevolve.config.recipe import Recipe
 from transevolve.data import DataOptions, load_data
 from transevolve.data.encoding import Encoded
+from transevolve.data.options import TokenizerChoice
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.data.windows import cut_windows, unigram_entropy
 from transevolve.evolution.backends import BACKENDS
@@ -119,7 +120,7 @@ def test_every_row_with_text_has_a_masked_token():
 
 
 def test_masks_depend_only_on_seed_epoch_and_row():
-    tokenizer, _ = build_tokenizer("wordpiece", ["cat dog bird horse"] * 3, 64, None, 60)
+    tokenizer, _ = build_tokenizer(TokenizerChoice("wordpiece", 64, 60), ["cat dog bird horse"] * 3)
     draw = np.random.RandomState(1)
     rows = [{"input_ids": draw.randint(5, 40, 40).tolist(), "labels": 0} for _ in range(4)]
     collate = MaskingCollator(tokenizer, 0, 0.15, seed=0)
@@ -399,7 +400,7 @@ def test_a_start_that_does_not_fit_is_refused(masked, texts, tmp_path, capsys, m
         ("one text\n", [], "one text cannot be cut into train and validation"),
         ("a\nb\n", ["--data.tokenizer=listops"], "data.tokenizer 'listops' cannot be used for masked"),
         ("a\nb\n", ["--objective=causal", "--data.tokenizer=wordpiece"], "cannot be used for causal"),
-        ("a\nb\n", ["--data.label=x"], "data.label has no meaning for the task 'masked'"),
+        ("a\nb\n", ["--data.label=x"], "data.label is not used by the task 'masked'"),
         ("a\nb\n", ["--data.task=agnews"], "data.task is 'agnews': use train"),
         ("a\nb\n", ["--training.mask_share=0"], "mask_share"),
         ("a\nb\n", ["--objective=causal", "--model.system=performer"], "'performer' has no model 'ForCausalLM'"),

@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, lines elsewhere, and a word on what is waited for."""
+"""Progress: a bar on a terminal, lines elsewhere, and a message when input is expected."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 
 class Keyboard:
-    """Standard input as a terminal has it."""
+    """Standard input that is a terminal."""
 
     def __init__(self, typed: bytes):
         self.buffer = io.BytesIO(typed)
@@ -33,7 +33,7 @@ class Keyboard:
 
 @contextlib.contextmanager
 def on_terminal() -> Iterator[Terminal]:
-    """Standard error of what runs inside; pytest sets its own when a test begins."""
+    """Replaces standard error in the block; pytest sets its own when a test begins."""
     with contextlib.redirect_stderr(Terminal()) as found:
         yield found
 

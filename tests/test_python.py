@@ -61,7 +61,7 @@ def test_the_same_frames_resume_the_same_run(run, folder, frame, capsys):
 
 
 def test_the_recorded_command_is_the_same_training(run, capsys):
-    """Whatever started Python."""
+    """Independent of the command that started Python."""
     program, *words = shlex.split(run.results.command)
     assert program == "transevolve"
     assert main(words) == 0

@@ -1,4 +1,4 @@
-"""The README's words are true: its snippets run, its commands work, its links lead somewhere."""
+"""The README: its snippets run, its commands work, and its links have targets."""
 
 import re
 import subprocess
@@ -29,7 +29,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def test_commands_work_in_order(folder, monkeypatch):
-    """As printed; trainings, whose time is their size, with a model of width 16 and one epoch."""
+    """Runs commands as printed, but trains models of width 16 for one epoch."""
     monkeypatch.chdir(folder)
     found = commands(README)
     assert len(found) >= 12

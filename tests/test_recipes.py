@@ -1,4 +1,4 @@
-"""Recipes: bundled ones describe models that can be built; a file becomes a typed object, or one line of error."""
+"""Recipes: bundled recipes can be built; a file becomes a typed object, or a one-line error."""
 
 from dataclasses import fields
 
@@ -12,6 +12,7 @@ from transevolve.config.files import bundled, dotted, find_recipe, load_recipe, 
 from transevolve.config.recipe import FROM_DATA, ModelOptions, Recipe
 from transevolve.core.errors import UserError
 from transevolve.core.yaml_files import dump_yaml, parse_yaml
+from transevolve.data.options import TokenizerChoice
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.kinds import resolve
 from transevolve.kinds.systems import build_model
@@ -24,7 +25,7 @@ CPU = {"agnews", "imdb", "imdb-char", "listops", "multi30k-en-de", "multi30k-en-
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return build_tokenizer("bpe", ["one two three"], 64, vocab_size=300)[0]
+    return build_tokenizer(TokenizerChoice("bpe", 64, 300), ["one two three"])[0]
 
 
 def test_all_documented_recipes_exist():

@@ -1,4 +1,4 @@
-"""What a training promises when it is killed, stopped, or meets a full disk, a damaged file or a diverging loss."""
+"""Guarantees of training: kills, signals, full disks, damaged files, and diverging losses."""
 
 import io
 import os
@@ -14,7 +14,19 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from training_support import PATIENCE, losses, metrics, process, result, train, training_of, weights, write_csv
+from training_support import (
+    PATIENCE,
+    TORCHRUN,
+    losses,
+    metrics,
+    process,
+    result,
+    torchrun,
+    train,
+    training_of,
+    weights,
+    write_csv,
+)
 from transevolve import (
     TransEvolveConfig,
     TransEvolveForConditionalGeneration,
@@ -27,7 +39,6 @@ from transevolve.runs.storage import checkpoints
 from transevolve.training.callbacks.signals import StopOnSignal
 
 STEPS = ["--training.epochs=4", "--training.save_steps=3", "--model.dropout=0.1", "--training.accumulation=2"]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 LONG = ["--training.epochs=400", "--training.save_steps=2"]
 
 
@@ -105,7 +116,7 @@ def test_a_stopped_run_saves_and_resumes(csv, tmp_path, number):
 
 
 class Reentered(io.StringIO):
-    """A stream that a signal handler finds in the middle of a write."""
+    """A stream that is interrupted by a signal handler during a write."""
 
     def write(self, text: str) -> int:
         raise RuntimeError("reentrant call inside <_io.BufferedWriter>")
@@ -171,26 +182,14 @@ def test_a_full_disk_is_reported_and_the_last_good_checkpoint_kept(csv, tmp_path
     assert checkpoints(run / "checkpoints")[-1][0] == kept
 
 
-def launch(*words: str) -> subprocess.CompletedProcess:
-    """Two processes, started by torchrun."""
-    return subprocess.run(
-        [*TORCHRUN, *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-
-
-# What torch says of a process group that is not destroyed, and of parameters that are searched in vain.
+# Warnings of torch about process groups that are not destroyed, and about an unnecessary search for unused parameters.
 CARELESS = ["terminate called", "destroy_process_group() was not called", "find_unused_parameters"]
 
 
 def test_two_processes_train_as_one(csv, tmp_path):
     same = ["--model.dropout=0", "--model.embedding_dropout=0", "--training.epochs=2", "--training.batch_size=15"]
     assert train(*training_of(csv, tmp_path / "one", *same)) == 0
-    launched = launch("-m", "transevolve", "train", *training_of(csv, tmp_path / "two", *same))
+    launched = torchrun("-m", "transevolve", "train", *training_of(csv, tmp_path / "two", *same))
     assert launched.returncode == 0, launched.stderr
     assert not [text for text in CARELESS if text in launched.stderr]
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
@@ -227,7 +226,7 @@ ENDS = {"returns": "", "fails": "raise ValueError('failed')", "is interrupted": 
 def test_processes_decide_together_and_leave_together(tmp_path, end):
     """On every way out the process group is destroyed, before its threads could outlive the interpreter."""
     (tmp_path / "program.py").write_text(PROGRAM.format(end=ENDS[end]))
-    launched = launch(str(tmp_path / "program.py"))
+    launched = torchrun(str(tmp_path / "program.py"))
     assert launched.stdout.count("decided 7") == 2, launched.stderr
     assert launched.stdout.count("refused: no") == 2
     assert (launched.returncode == 0) == (end == "returns")

@@ -1,4 +1,4 @@
-"""`transevolve report`: runs side by side, finished or not, and benchmarks, on a page that needs nothing else."""
+"""`transevolve report`: runs, finished or not, and benchmarks on a self-contained page."""
 
 import json
 import re

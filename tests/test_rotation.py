@@ -1,4 +1,4 @@
-"""Random rotations: what the paper claims of them, and what a checkpoint relies on."""
+"""Random rotations: the properties that the paper states, and those that checkpoints rely on."""
 
 import copy
 
@@ -102,7 +102,7 @@ def test_folded_equals_chain_and_follows_the_weights():
 
 @pytest.mark.parametrize("factor", ["singular_values", "u", "v"])
 def test_folded_weights_follow_writes_to_data(factor):
-    """As when averaged weights are swapped in: such writes leave the version counter alone."""
+    """As when averaged weights are swapped in: such writes do not change the version counter."""
     layer, x = RandomFeedForward(shape(32, 128), KEY).eval(), torch.randn(5, 32)
     with torch.no_grad():
         layer(x)
@@ -113,7 +113,7 @@ def test_folded_weights_follow_writes_to_data(factor):
 
 
 def test_initial_gain():
-    """A unit initialization passes signals on as a dense feed-forward does; the authors' starts inert."""
+    """The unit initialization gives outputs of the scale of a dense feed-forward; the authors' gives almost zero."""
     torch.manual_seed(0)
     x = torch.randn(512, 256)
 

@@ -1,4 +1,4 @@
-"""Run folders: who may claim one, what is published in it, and what happens when a part of it is damaged or planted."""
+"""Run folders: which runs may use one, what is published in it, and damaged or malicious files."""
 
 import json
 import shutil
@@ -40,12 +40,12 @@ def run(finished, tmp_path) -> Path:
 
 
 def as_recorded(run: Path) -> list[dict]:
-    """The metrics without what depends on the clock."""
+    """The metrics without times."""
     return [{k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")} for row in metrics(run)]
 
 
 def resumed(csv: Path, run: Path, finished: Path) -> None:
-    """Resumes the run, which must end as the undisturbed one did."""
+    """Resumes the run, which must end like one that was not interrupted."""
     assert train(*training_of(csv, run, *STEPS)) == 0
     assert weights(run) == weights(finished)
     assert as_recorded(run) == as_recorded(finished)
@@ -54,7 +54,7 @@ def resumed(csv: Path, run: Path, finished: Path) -> None:
 
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_a_validation_that_is_missing_is_made(csv, run, finished, epoch):
-    """A checkpoint of an epoch's end may lack its validation; those after it are gone, as after a kill."""
+    """The checkpoint of an epoch has no validation, and later checkpoints are missing, as after a kill."""
     steps = max(step for step, _ in checkpoints(run / "checkpoints")) // 3
     for step, path in checkpoints(run / "checkpoints"):
         if step > epoch * steps:

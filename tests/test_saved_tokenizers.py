@@ -1,4 +1,4 @@
-"""Tokenizers of others (`--data.tokenizer FOLDER_OR_FILE`), and texts in every script."""
+"""Saved tokenizers (`--data.tokenizer FOLDER_OR_FILE`), and texts in every script."""
 
 import json
 from pathlib import Path

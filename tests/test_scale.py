@@ -1,4 +1,4 @@
-"""What takes longer: sharded training over processes, and streams of a hundred thousand lines."""
+"""Slow tests of scale: sharded training over processes, and streams of a hundred thousand lines."""
 
 import os
 import socket
@@ -11,11 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from training_support import PATIENCE, losses, process, train, training_of, write_csv
+from training_support import PATIENCE, losses, process, torchrun, train, training_of, write_csv
 from transevolve.cli import main
 
 pytestmark = pytest.mark.slow
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 MEMORY = ["--training.memory=2MB"]
 
 
@@ -26,17 +25,6 @@ def csv(tmp_path_factory) -> Path:
 
 def launched(csv: Path, run: Path, *more: str) -> subprocess.CompletedProcess:
     return torchrun("-m", "transevolve", "train", *training_of(csv, run, *more))
-
-
-def torchrun(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*TORCHRUN, *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
 
 
 def test_sharded_over_two_processes_trains_as_one(csv, tmp_path, capsys):
@@ -74,14 +62,14 @@ def test_two_machines_with_a_cache_each_or_a_shared_one(caches, csv, tmp_path):
 MEASURED = """
 import os, sys
 from transevolve.cli import main
-from transevolve.training import run
+from transevolve.training import fit
 
 def parts_within(*_):
     if os.environ["RANK"] != "0":
         raise RuntimeError("the second process measured for itself")
     return 3
 
-run.parts_within = parts_within
+fit.parts_within = parts_within
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -1,4 +1,4 @@
-"""`transevolve serve` with a real client on loopback, and what its batches do."""
+"""`transevolve serve` with a real client on loopback, and its batches."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A split in several files: the rows of one file, errors that name the part, and changes that are noticed."""
+"""A split in several files: the same rows as one file, errors that name the part, and detection of changes."""
 
 import gzip
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Promises that take minutes to check."""
+"""Checks that take minutes."""
 
 import json
 import time
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(("training", "ratio"), [(False, 2.0), (True, 1.5)])
 def test_once_is_faster_than_literal(training, ratio):
-    """A guard with room for noise; what was measured in peace is in results/."""
+    """The limit leaves room for noise; measurements on an idle machine are in results/."""
     layer, x = EvolvedAttention(256, 8, 6), torch.randn(2, 1024, 256)
     seconds: dict[str, list[float]] = {"literal": [], "once": []}
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""The start of a classifier: attention not saturated, a bag of vectors at first, the same for every system."""
+"""Initialization of a classifier: attention is not saturated, and every system starts as the same bag of vectors."""
 
 import math
 

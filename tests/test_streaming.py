@@ -1,4 +1,4 @@
-"""Lines in, lines out at once: a pipe is answered while it stays open."""
+"""Pipes are answered while they stay open."""
 
 import select
 import signal

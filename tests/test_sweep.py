@@ -1,4 +1,4 @@
-"""Sweeps: many trainings, one table; a failure is a note in its row; what is done is not done again."""
+"""Sweeps: many trainings, one table; a failure is a note in its row; finished cases are not trained again."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_the_bag_of_words_is_a_row_of_the_table():
 
 
 def test_one_table_over_rows_and_seeds(folder, monkeypatch, capsys):
-    """Trained in this process; sweeps that are stopped and killed have processes of their own."""
+    """Trains in this process; tests that stop or kill sweeps use separate processes."""
     monkeypatch.setattr(sweeps, "train_case", trained_here)
     (folder / "sweep.yaml").write_text(
         f"recipe: {folder / 'tiny.yaml'}\n"
@@ -81,7 +81,7 @@ def cases(folder, content: str, monkeypatch, *more: str) -> list[sweeps.Recipe]:
 
 
 def test_recorded_cases_are_not_trained_again(folder, monkeypatch, capsys):
-    """Records of one machine serve another: only what is missing is trained, and the table has all of it."""
+    """Another machine can use the records: only missing cases are trained, and the table has all cases."""
     (folder / "sweep.yaml").write_text(f"recipe: {folder / 'tiny.yaml'}\nrows: [{{}}, {{training.warmup: 0.2}}]\n")
     kept, trained = folder / "records", []
 

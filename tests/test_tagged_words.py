@@ -12,6 +12,7 @@ from transevolve.cli import main
 from transevolve.data import DataOptions, load_data
 from transevolve.data.batching import IGNORED
 from transevolve.data.conll import conll_sentences
+from transevolve.data.options import TokenizerChoice
 from transevolve.data.tags import encode_words
 from transevolve.data.tokenizers import build_tokenizer
 from transevolve.inference import load
@@ -87,7 +88,7 @@ def test_another_system_learns_from_jsonl(tmp_path):
 def test_the_first_token_of_a_word_is_tagged(kind):
     texts = ["Anna lives in U.S. towns .", "北 京 naïve 😀😀 x"]
     size = 300 if kind in ("bpe", "unigram") else None
-    tokenizer, _ = build_tokenizer(kind, texts, 64, vocab_size=size)
+    tokenizer, _ = build_tokenizer(TokenizerChoice(kind, 64, size), texts)
     encoded, places = encode_words(tokenizer, texts, 64, str)
     for text, ids, found in zip(texts, encoded.rows(), places, strict=True):
         pieces = [*found.tolist(), len(ids)]

@@ -1,4 +1,4 @@
-"""Tokenizers: what must survive a round trip, what must equal BERT's, and what must not change from run to run."""
+"""Tokenizers: round trips, agreement with BERT's, and determinism."""
 
 import json
 import os

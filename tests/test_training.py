@@ -90,7 +90,7 @@ def test_predicts_what_looks_like_options(run, capsys):
 
 
 def test_names_that_look_like_something_else(tmp_path, capsys):
-    """A column like a comment, beside the one it would be taken for; labels and a run like markup."""
+    """A column with almost the recognized name next to it; labels and a run with markup in their names."""
     rows = ["text,#label,label", *["superb,[/x],a", "awful,[bold],a"] * 20]
     (tmp_path / "data.csv").write_text("\n".join(rows))
     run = tmp_path / "[red]run"
@@ -158,7 +158,7 @@ def test_the_resolved_recipe_has_every_value_that_was_used(run):
 
 
 def test_a_setting_left_out_is_the_default_not_what_the_run_has(run, csv, capsys):
-    """`TINY` sets the width, so leaving it out asks for another model, whatever the run's recipe holds."""
+    """`TINY` sets the width, so a command without it describes another model, whatever the run's recipe contains."""
     words = [word for word in training_of(csv, run, "--training.epochs=4") if "hidden_size" not in word]
     assert train(*words) == 2
     assert "model.hidden_size was 16, is None" in capsys.readouterr().err
@@ -188,7 +188,7 @@ def test_label_smoothing_changes_the_loss_of_a_classifier(csv, tmp_path):
 
 
 def test_a_run_records_its_data(tmp_path, monkeypatch, capsys):
-    """From any directory, and only as long as they hold what it was trained on."""
+    """From any directory, and only if the files have the contents that it was trained on."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     path = write_csv(Path("reviews.csv"), rows=60)

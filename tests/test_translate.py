@@ -119,7 +119,7 @@ def test_evaluates_validation_as_training_did(run, capsys, tmp_path):
 
 
 def test_evaluates_the_training_split(run, corpus, capsys, tmp_path):
-    """Its rows keep no texts; the references are the texts all the same."""
+    """The training split has no texts, so references are decoded from its tokens."""
     from transevolve.inference import load
 
     score = load(run).evaluate("train").score

@@ -20,6 +20,7 @@ TINY = [
     "--training.precision=fp32",
 ]
 PATIENCE = 1200  # seconds; a busy machine may take minutes to start a process
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 GOOD, BAD = ["great", "lovely", "superb", "fine", "wonderful"], ["awful", "poor", "terrible", "weak", "horrid"]
 FILLER = ["the", "a", "film", "was", "and", "it", "of"]
 
@@ -54,6 +55,18 @@ def process(arguments: list[str], **settings) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
         **settings,
+    )
+
+
+def torchrun(*words: str) -> subprocess.CompletedProcess:
+    """Runs two processes, started by torchrun, to their end."""
+    return subprocess.run(
+        [*TORCHRUN, *words],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
 

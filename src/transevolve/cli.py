@@ -44,7 +44,7 @@ COMMANDS = {
     "embed": "Write a vector for each text of a file.",
     "average": "Average the last checkpoints of a run into a new run.",
     "explain": "Show how a classifier processes a text, depth by depth, on a page.",
-    "report": "Compare runs on one page: curves, results, confusion, benchmarks.",
+    "report": "Compare runs on one page: curves, results, confusion matrices, benchmarks.",
     "export": "Export the model of a run to ONNX, a torch program or a Hugging Face folder.",
     "quantize": "Make an int8 model of a run, for predict, translate, evaluate and serve.",
     "serve": "Serve a model over HTTP: JSON in and out, batched, with a page to try it.",
@@ -59,7 +59,7 @@ COMMANDS = {
 }
 GROUPS = {"bench": "Measure systems side by side: speed, decode, memory."}
 LEAN = ("predict", "translate", "generate", "embed", "explain", "serve")
-"""Commands that only run a model, in a process of their own."""
+"""Commands that only run a trained model; each starts as a separate process."""
 COMPLETION = "--install-completion"
 IN_WORDS = {"STR": "TEXT", "INT": "NUMBER", "FLOAT": "NUMBER", "CHOICE": "NAME"}
 METAVARS = re.compile(r"\b(STR|INT|FLOAT|CHOICE)\b")

@@ -32,7 +32,7 @@ CONTEXT.set_forkserver_preload(["transevolve.cli", "transevolve.training.train",
 
 
 def command(arguments: list[str], output: Connection, limit: int | None) -> None:
-    """What a forked process does: one command, whose files may have at most `limit` bytes."""
+    """Runs one command in a forked process; its files may have at most `limit` bytes."""
     for stream in (1, 2):
         os.dup2(output.fileno(), stream)
     sys.stdout, sys.stderr = (open(stream, "w", buffering=1, closefd=False) for stream in (1, 2))  # noqa: SIM115
@@ -86,7 +86,7 @@ def _read(stream: int, pieces: list[bytes]) -> None:
 
 
 def window(draw: random.Random, folder: Path) -> tuple[str, Callable[[], bool]]:
-    """A moment to kill at: some time after the start, or around the next changes of a file in `folder`."""
+    """When to kill: some time after the start, or around the next changes of a file in `folder`."""
     delay = draw.choice([0.0, draw.uniform(0, 0.03)])
     if draw.random() < 0.15:
         moment = time.monotonic() + draw.uniform(0, 1)
@@ -108,7 +108,7 @@ def window(draw: random.Random, folder: Path) -> tuple[str, Callable[[], bool]]:
 
 
 def _stamps(folder: Path, pattern: str) -> set[tuple[str, int, int]]:
-    """What is there of the files; the command may remove any of them, and their folders, meanwhile."""
+    """The existing files; the command may remove any of them, and their folders, at the same time."""
     found = set()
     with suppress(FileNotFoundError):
         for path in folder.glob(pattern):
@@ -118,7 +118,7 @@ def _stamps(folder: Path, pattern: str) -> set[tuple[str, int, int]]:
 
 
 def outcome(run: Path) -> tuple:
-    """What two runs must have in common, to the last bit; and what no run may leave behind."""
+    """Requires that two runs are bitwise equal, and that no temporary files are left."""
     leftovers = [path for pattern in ("**/.transevolve-*.tmp", "**/.partial") for path in run.glob(pattern)]
     rows = [{name: value for name, value in row.items() if name not in CLOCKS} for row in metrics(run)]
     found = result(run)

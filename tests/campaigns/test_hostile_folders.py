@@ -1,4 +1,4 @@
-"""Run folders from strangers: whatever stands in the place of a file, no command hangs, follows it or crashes."""
+"""Untrusted run folders: whatever is in the place of a file, no command hangs, follows a link or crashes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Kills at the worst moments: every run ends, to the last bit, as the one that was not killed.
+"""Kills at the worst moments: every run ends bitwise equal to one that was not killed.
 
 `TRANSEVOLVE_KILLS` is the number of kills, 200 by default.
 """
@@ -97,7 +97,7 @@ training: {{epochs: 2, batch_size: 16, learning_rate: 0.01, save_steps: 2}}
 
 
 def test_sweep(csv, tmp_path, record_property):
-    """Half of the time its training is killed with it, as a batch system does."""
+    """In half of the kills the training process is killed too, as by a batch system."""
     (tmp_path / "tiny.yaml").write_text(RECIPE.format(csv=csv))
     (tmp_path / "sweep.yaml").write_text(f"recipe: {tmp_path / 'tiny.yaml'}\nseeds: [0, 1]\n")
 

@@ -1,4 +1,4 @@
-"""Compiled and exported programs give the numbers of eager ones."""
+"""Compiled and exported programs give the same numbers as eager models."""
 
 import copy
 import itertools

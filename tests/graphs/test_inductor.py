@@ -1,4 +1,4 @@
-"""The compiler users have, which needs a C++ compiler: the same numbers again."""
+"""The default compiler backend (inductor), which needs a C++ compiler, gives the same numbers."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""`once` as custom operators: what PyTorch demands of them, and that compiled models keep them."""
+"""`once` as custom operators: PyTorch's checks, and compiled models keep them."""
 
 import pytest
 import torch

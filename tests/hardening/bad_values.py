@@ -1,4 +1,4 @@
-"""Values that belong nowhere, for flags and for YAML, and small changes to what is right."""
+"""Invalid values for flags and YAML, and small changes of valid ones."""
 
 import random
 from typing import TypeVar
@@ -35,7 +35,7 @@ MERGED = BOMB.replace("[x, x, x, x, x, x, x, x, x]", "{x: 1}").replace(" [", " {
 
 
 def typo(draw: random.Random, word: str) -> str:
-    """A letter lost, doubled or changed."""
+    """Removes, duplicates or changes a letter."""
     if not word:
         return "x"
     place = draw.randrange(len(word))
@@ -49,7 +49,7 @@ def typo(draw: random.Random, word: str) -> str:
 
 
 def rearranged(draw: random.Random, items: list[T]) -> list[T]:
-    """One item lost, doubled, moved, or the end cut off."""
+    """Removes, duplicates or moves an item, or truncates the end."""
     items = list(items)
     if not items:
         return items

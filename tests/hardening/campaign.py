@@ -1,4 +1,4 @@
-"""Many inputs drawn from seeds: each is tried and counted; a failure prints the command that repeats it."""
+"""Tries many inputs generated from seeds and counts them; for a failure, prints the command that reproduces it."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Right command lines of every command on small things, what each writes, and wrong ones made of them."""
+"""Valid command lines of every command on small data, checks of their output, and invalid ones made from them."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from hardening.runs import LABELS, TINY, Runs
 from transevolve.runs.storage import check_manifest
 
 SMALL_BENCH = ("--lengths=8", "--batch=1", "--systems", "fullFF-1", "--threads=1", "--output=out", "--repeats=1")
-# Numbers that make right settings take long or fill the memory, and names that reach for the network.
+# Values with which valid settings would take long or fill the memory, and names that need the network.
 UNTOUCHED = (
     "epochs",
     "max_steps",
@@ -71,7 +71,7 @@ def commands(runs: Runs) -> list[Command]:
 
 
 def wrong(draw: random.Random, right: list[str]) -> list[str]:
-    """Words of a command with one to three things wrong."""
+    """The arguments of a command with one to three errors."""
     words = list(right)
     for _ in range(draw.choice([1, 1, 1, 2, 3])):
         kind = draw.random()
@@ -98,7 +98,7 @@ def _flags(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def look(command: Command, words: list[str], answer: Answer, folder: Path) -> None:
-    """An answer that succeeded is right and whole; one that failed has left nothing half done."""
+    """A successful command has written correct and complete output; a failed one has left no partial files."""
     require_tidy(folder)
     if "-h" in words or "--help" in words:
         return

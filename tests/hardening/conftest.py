@@ -1,4 +1,4 @@
-"""Small trained runs to put bad input into, and a folder to work in."""
+"""Small trained runs to test with bad input, and a working folder."""
 
 from pathlib import Path
 

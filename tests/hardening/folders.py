@@ -1,4 +1,4 @@
-"""Run folders with one thing damaged, by accident or by someone who also corrects the sums."""
+"""Run folders with one damaged file, by accident or by an attacker who also corrects the checksums."""
 
 import json
 import random
@@ -37,7 +37,7 @@ TOP_MODEL = ("model.safetensors", "results.json", MANIFEST)
 
 @dataclass(frozen=True)
 class Damage:
-    """What was done to which file; `summed` if the manifest agrees with it."""
+    """The damage and its file; `summed` if the manifest matches the damaged file."""
 
     file: Path
     how: str
@@ -92,7 +92,7 @@ def _folder(draw: random.Random, file: Path) -> None:
 
 
 def _retype(draw: random.Random, file: Path) -> None:
-    """One value of a structured file becomes something else, or goes; or a version is another one."""
+    """Replaces or removes one value of a structured file, or changes a version."""
     try:
         content = (
             YAML(typ="safe", pure=True).load(file.read_text())

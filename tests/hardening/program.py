@@ -1,4 +1,4 @@
-"""One call of the program, in this process or in a process of its own, and a check of how it ended."""
+"""Runs the program, in this process or in a separate one, and checks how it ended."""
 
 import contextlib
 import faulthandler
@@ -78,7 +78,7 @@ def call(arguments: list[str], stdin: bytes = b"") -> Answer:
 
 
 def call_process(arguments: list[str], stdin: bytes = b"") -> Answer:
-    """The same in a process of its own; no system hands a NUL to one."""
+    """The same in a separate process; arguments of a process cannot contain NUL."""
     done = subprocess.run(
         [sys.executable, "-m", "transevolve", *(word.replace("\0", "") for word in arguments)],
         input=stdin,
@@ -105,13 +105,13 @@ def judged(code: int, out: str, err: str) -> Answer:
 
 
 def empty_folder() -> None:
-    """Nothing is left of the input before."""
+    """Removes everything that the previous input left."""
     for path in Path().iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def require_tidy(folder: Path) -> None:
-    """Nothing that was written aside is left behind."""
+    """No temporary files are left."""
     left = [str(path) for pattern in LEFTOVERS for path in folder.glob(pattern)]
     if left:
         raise Unacceptable(f"left behind: {left}")

@@ -17,7 +17,7 @@ def draw_recipe(draw: random.Random) -> bytes:
 
 
 def draw_sweep(draw: random.Random) -> bytes:
-    """One of the sweeps likewise; the recipe it names does not exist, so that nothing is ever trained."""
+    """A bundled sweep, mutated; the recipe it names does not exist, so that nothing is trained."""
     text = draw.choice(list(bundled(sweeps=True).values())).read_text(encoding="utf-8")
     return _mutated(draw, text.replace("recipe: ", "recipe: no/"))
 
@@ -68,7 +68,7 @@ def _lines(draw: random.Random, text: str) -> str:
 
 
 def _shape(draw: random.Random, text: str) -> str:
-    """A section becomes something else, or goes where it does not belong."""
+    """Replaces a section, or moves it to a wrong place."""
     try:
         content = parse_yaml(text)
     except YAMLError:
@@ -83,7 +83,7 @@ def _shape(draw: random.Random, text: str) -> str:
 
 
 def _bomb(draw: random.Random, text: str) -> str:
-    """A few lines that stand for billions of values, where they are refused early and where they are not."""
+    """A few lines that expand to billions of values."""
     bomb = draw.choice([BOMB, MERGED])
     inside = "model:\n  settings:\n" + "".join(f"    {line}\n" for line in bomb.splitlines())
     deep = f"model: {{settings: {DEEP}}}"

@@ -1,4 +1,4 @@
-"""Runs as small as they can be: a classifier of words, one of characters, and a translator."""
+"""Minimal runs: a classifier of words, one of characters, and a translator."""
 
 import random
 from dataclasses import dataclass

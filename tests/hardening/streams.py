@@ -1,4 +1,4 @@
-"""Standard input as nobody should send it, and what the program must answer line by line."""
+"""Malformed standard input, and the expected answers line by line."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ class Stream:
 
     @property
     def texts(self) -> list[str] | None:
-        """What the documentation says the texts are; None where it says that they are an error."""
+        """The texts according to the documentation; None if they are an error."""
         try:
             content = gzip.decompress(self.content) if self.content[:2] == b"\x1f\x8b" else self.content
             parts = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
@@ -54,7 +54,7 @@ def draw_content(draw: random.Random) -> bytes:
 
 
 def damaged(draw: random.Random, content: bytes) -> bytes:
-    """A byte changed, put in or taken out, or the end cut off."""
+    """Changes, inserts or removes a byte, or truncates the end."""
     if not content:
         return content
     place = draw.randrange(len(content))
@@ -96,7 +96,7 @@ def draw_translate(draw: random.Random) -> Stream:
 
 
 def check_predictions(lines: list[str], texts: list[str], labels: set[str], as_json: bool) -> None:
-    """One line a text, in order; a label that exists, and probabilities that are some."""
+    """One line per text, in order, with an existing label and valid probabilities."""
     if len(lines) != len(texts):
         raise Unacceptable(f"{len(lines)} lines for {len(texts)} texts")
     for line, text in zip(lines, texts, strict=True):
@@ -117,7 +117,7 @@ def check_predictions(lines: list[str], texts: list[str], labels: set[str], as_j
 
 
 def check_translations(lines: list[str], texts: list[str], flags: list[str]) -> None:
-    """As many lines a sentence as were asked for, in order; nothing for nothing."""
+    """The requested number of lines per sentence, in order; an empty line for an empty sentence."""
     each = int(flags[flags.index("--n_best") + 1]) if "--n_best" in flags else 1
     if "--json" in flags:
         found = [json.loads(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Files of data in every format, right and damaged, and plain readers that say what is in them."""
+"""Data files in every format, valid and damaged, and simple readers of their contents."""
 
 import contextlib
 import csv
@@ -25,7 +25,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class File:
-    """A file's name and bytes; `right` if nothing was done to it that its format forbids."""
+    """A file's name and bytes; `right` if it is valid in its format."""
 
     name: str
     content: bytes
@@ -112,14 +112,14 @@ def _recoded(draw: random.Random, content: bytes) -> bytes:
 
 
 def _scarred(draw: random.Random, content: bytes) -> bytes:
-    """Something put in that a format may trip over."""
+    """Inserts bytes that are difficult for a format."""
     scar = draw.choice([b"\0", b'"', b"'", b",", b"\t", b"\r", b"\n", b"\n\n", b"\xff", b"{", b"}", b"\\", b"NaN"])
     place = draw.randint(0, len(content))
     return content[:place] + scar * draw.choice([1, 1, 3]) + content[place:]
 
 
 def _shuffled(draw: random.Random, content: bytes) -> bytes:
-    """Lines lost, doubled or out of place; the header may be one of them."""
+    """Removes, duplicates or moves lines; also the header."""
     lines = content.splitlines(keepends=True)
     for _ in range(draw.choice([1, 2])):
         if lines:
@@ -158,7 +158,7 @@ HARMS: list[Callable[[random.Random, bytes], bytes]] = [
 
 
 def naive_rows(file: File) -> Rows | None:
-    """What a plain reader finds in a table; None where it finds none."""
+    """The contents according to a simple reader; None if there are none."""
     kind = next((kind for kind in FORMATS if f".{kind}" in file.name.lower().replace(".json", ".jsonl")), "txt")
     try:
         content = gzip.decompress(file.content) if file.content[:2] == b"\x1f\x8b" else file.content

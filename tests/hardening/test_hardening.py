@@ -1,4 +1,4 @@
-"""Bad input of four kinds, drawn from seeds, through the command line: in this process, and in processes."""
+"""Generated bad input of four kinds, through the command line: in this process, and in separate processes."""
 
 import random
 from collections.abc import Callable

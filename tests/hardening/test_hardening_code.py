@@ -1,4 +1,4 @@
-"""Files that would run something if they were loaded carelessly: no command runs anything."""
+"""Files that would run code if they were loaded unsafely: no command runs it."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""What bad input has found so far, each by itself."""
+"""Bugs that bad input has found."""
 
 import io
 import json

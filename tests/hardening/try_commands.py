@@ -1,4 +1,4 @@
-"""Whatever is typed, and whatever stands in a recipe: it is done, or one line says why not, and nothing is left."""
+"""Any arguments and any recipe: the command succeeds, or the error is one line and no files are left."""
 
 import random
 from pathlib import Path
@@ -44,7 +44,7 @@ def attempt_flags(call: Call, draw: random.Random) -> Verdict:
 
 
 def refused(call: Call, words: list[str]) -> Verdict:
-    """There are no data, so that whatever else is wrong, the command must fail and leave nothing."""
+    """There are no data, so the command must always fail, and leave no files."""
     answer = call(words)
     require_tidy(Path())
     if answer.code != 2 or Path("out").exists():

@@ -1,4 +1,4 @@
-"""Files of data: what a plain reader finds in one is used, all of it and in order; or one line says why not."""
+"""Data files: all rows that a simple reader finds are used, in order, or the error is one line."""
 
 import json
 import random
@@ -73,7 +73,7 @@ def learned(runs: Runs, call: Call, draw: random.Random) -> Answer:
 
 
 def translated(runs: Runs, call: Call, draw: random.Random) -> Answer:
-    """Two files line by line, one of them harmed, or both."""
+    """Two aligned files; one or both are damaged."""
     sources, targets = draw_file(draw, ("txt",)), draw_file(draw, ("txt",))
     same = draw.random() < 0.7
     Path("a.en").write_bytes(sources.content)

@@ -1,4 +1,4 @@
-"""A damaged run folder is refused in one line, or what was damaged does not matter and the answer is the same."""
+"""A damaged run folder is refused in one line, or the damage has no effect and the output is the same."""
 
 import json
 import math

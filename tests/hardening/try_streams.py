@@ -1,4 +1,4 @@
-"""Whatever comes through standard input: an answer a line, in order, or one line that says which line is wrong."""
+"""Any standard input: one answer per line, in order, or a one-line error that names the wrong line."""
 
 import random
 

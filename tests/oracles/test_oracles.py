@@ -1,4 +1,4 @@
-"""Systems against implementations that others wrote, with their weights copied. Some need the group `oracles`."""
+"""Systems compared with other people's implementations, with copied weights. Some need the group `oracles`."""
 
 import pytest
 import torch

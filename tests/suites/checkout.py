@@ -1,4 +1,4 @@
-"""Imports Hugging Face's test files from a checkout that need not be of the installed version."""
+"""Imports Hugging Face's test files from a checkout, which may be of another version than the installed package."""
 
 import importlib
 import re
@@ -9,7 +9,7 @@ import parameterized_stand_in
 
 
 def load(name: str) -> ModuleType:
-    """A module of the checkout; names that the installed transformers lacks are None in it."""
+    """A module of the checkout; names that the installed transformers does not have are None in it."""
     parameterized_stand_in.install()
     while True:
         try:

@@ -20,7 +20,7 @@ from transevolve.peers.layer import PeerLayer
 common = load("tests.test_modeling_common")
 generation = load("tests.generation.test_utils")
 
-# `evolution` imports torch alone, so it has a checkpointing class of its own, and recomputes these modules.
+# `evolution` imports only torch, so it does not use Hugging Face's checkpointing class, and recomputes these modules.
 common.GradientCheckpointingLayer = (EncoderDepth, PeerLayer)
 
 NAMES = {
@@ -84,13 +84,13 @@ class Suite(common.ModelTesterMixin):
         self.model_tester = Tester(self, **self.settings)
 
     def test_retain_grad_hidden_states_attentions(self):
-        """For hidden states: attention matrices are computed to be shown, beside the output."""
+        """For hidden states only: attention matrices are computed separately from the output."""
         self.has_attentions = False
         super().test_retain_grad_hidden_states_attentions()
 
 
 class GenerationSuite(Suite, generation.GenerationTesterMixin):
-    """What the tests ask of caches, asked of one past per block."""
+    """The checks of caches, for one past per block."""
 
     def _check_past_key_values_for_generate(self, batch_size, past_key_values, seq_length, config):
         assert isinstance(past_key_values, TransEvolveCache)

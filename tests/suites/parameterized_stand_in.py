@@ -1,4 +1,4 @@
-"""As much of the package `parameterized` as Hugging Face's test files use, for machines without it."""
+"""The part of the package `parameterized` that Hugging Face's test files use, for machines without it."""
 
 import inspect
 import sys
@@ -9,7 +9,7 @@ from types import ModuleType
 class parameterized:
     @staticmethod
     def expand(cases, **_):
-        """A method per case, beside the decorated one, which is dropped."""
+        """Adds a method per case and removes the decorated one."""
         namespace = inspect.currentframe().f_back.f_locals
 
         def decorate(method):

@@ -1,4 +1,4 @@
-"""What a run of Hugging Face's tests found, as the Markdown table of docs/huggingface.md.
+"""Converts a report of Hugging Face's tests to the Markdown tables of docs/huggingface.md.
 
     python tests/suites/summary.py REPORT.xml
 
@@ -19,7 +19,7 @@ def outcome(case: ElementTree.Element) -> str:
     return "passed" if case.find("skipped") is None else "skipped"
 
 
-# What the reasons of Hugging Face's tests have in common; the first pattern that is found decides.
+# Patterns of the reasons in Hugging Face's tests; the first one that matches is used.
 GROUPS = {
     "hardware or a package that the machine does not have, or Hugging Face's own slow tests": r"requires|is slow",
     "attention that Hugging Face computes (SDPA, Flash Attention, its masks): backends take its place": (

@@ -4,7 +4,6 @@ Weights are random and no model has an end token, so that all decode the same nu
 """
 
 import copy
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 from transformers import EncoderDecoderCache, PreTrainedModel
 
 from ..core.machine import commit, cpu_threads, limit_allocations
+from ..core.messages import say
 from ..decoding import generate_beams
 from ..models.build import build_marian, build_transevolve
 from ..models.cache import TransEvolveCache
@@ -83,7 +83,7 @@ def measure_decode(options: DecodeOptions) -> Results:
     results = open_results("decode", options)
     rows = _rows(results, options)
     if not any(missing_repeats(row, _repeats(row, options)) for row in rows):
-        print(f"{results.path}: already measured", file=sys.stderr)
+        say(f"{results.path}: already measured")
         return results
     results.rows = rows
     warn_if_busy(options.threads)
@@ -138,14 +138,15 @@ def _lanes(rows: list[Row], options: DecodeOptions) -> list[Lane]:
 
 
 def _decode_engine(row: Row, engine: Engine, source: Tensor, options: DecodeOptions) -> None:
-    decoded = engine.decode(source, options.beams, options.new_tokens)
-    if decoded != row.length:
-        raise RuntimeError(f"decoded {decoded} tokens instead of {row.length}")
+    _require_length(row, engine.decode(source, options.beams, options.new_tokens))
 
 
 def _decode_row(row: Row, model: PreTrainedModel, source: Tensor, options: DecodeOptions) -> None:
     out = decode(model, str(row.way), source, options.beams, options.new_tokens)
-    decoded = out.sequences.shape[1] - 1
+    _require_length(row, out.sequences.shape[1] - 1)
+    row.self_bytes, row.cross_bytes = cache_bytes(out.past_key_values)
+
+
+def _require_length(row: Row, decoded: int) -> None:
     if decoded != row.length:
         raise RuntimeError(f"decoded {decoded} tokens instead of {row.length}")
-    row.self_bytes, row.cross_bytes = cache_bytes(out.past_key_values)

@@ -1,8 +1,7 @@
 """Peak memory of one step above its model: each system and length in its own process, one at a time."""
 
-import sys
-
 from ..core.machine import commit
+from ..core.messages import say
 from .budget import planned_row
 from .options import MemoryOptions
 from .results import Results, open_results
@@ -14,12 +13,12 @@ def measure_memory(options: MemoryOptions) -> Results:
     for length in options.lengths:
         for spec in options.specs():
             if results.find(spec.text, length):
-                print(f"length {length}, {spec.text}: already measured", file=sys.stderr)
+                say(f"length {length}, {spec.text}: already measured")
                 continue
             row = planned_row(spec, options, length, probe=True)
             row.commit = commit()
             shown = row.note or f"{(row.peak_bytes or 0) / 1e6:,.0f} MB"
-            print(f"length {length}, {spec.text} x{row.batch}: {shown}", file=sys.stderr)
+            say(f"length {length}, {spec.text} x{row.batch}: {shown}")
             results.rows.append(row)
             results.save()
     return results

@@ -37,7 +37,7 @@ def _bars(figure: Any, axes: Any, values: list[tuple[Row, float]], label: str) -
 
 
 def _lines(figure: Any, axes: Any, values: list[tuple[Row, float]], lengths: list[int], label: str) -> None:
-    """Both axes logarithmic; the legend of many systems is beside the plot, best first."""
+    """Both axes are logarithmic; with many systems, the legend is next to the plot, best first."""
     from matplotlib import rcParams
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 

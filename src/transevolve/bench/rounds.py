@@ -1,7 +1,6 @@
 """Times systems interleaved, one step each per round, so that other load affects all of them equally."""
 
 import gc
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TypeVar
 import torch
 
 from ..core.devices import synchronize
+from ..core.messages import say
 from .results import Row
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def run_rounds(lanes: list[Lane], device: str, after_round: Callable[[], None]) 
             attempt(lane.row, lambda lane=lane: _time(lane, device))
         if waiting:
             after_round()
-            print(f"length {lanes[0].row.length}: round {turn + 1} of {rounds}", file=sys.stderr)
+            say(f"length {lanes[0].row.length}: round {turn + 1} of {rounds}")
 
 
 def attempt(row: Row, action: Callable[[], T]) -> T | None:

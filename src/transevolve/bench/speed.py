@@ -2,12 +2,12 @@
 
 import gc
 import os
-import sys
 from collections.abc import Callable
 
 import torch
 
 from ..core.machine import commit, cpu_threads, limit_allocations, load_average
+from ..core.messages import say
 from .budget import planned_row
 from .cell import Cell, load, random_inputs
 from .options import SpeedOptions
@@ -30,19 +30,19 @@ def measure_speed(options: SpeedOptions) -> Results:
 def warn_if_busy(threads: int | None) -> None:
     idle = (os.cpu_count() or 1) - (threads or torch.get_num_threads())
     if load_average() > idle + 0.5:
-        print(f"this machine is busy (load {load_average():.1f}): expect a wide spread", file=sys.stderr)
+        say(f"this machine is busy (load {load_average():.1f}): expect a wide spread")
 
 
 def _measure_length(results: Results, options: SpeedOptions, length: int) -> None:
     specs = options.specs()
     found = [results.find(spec.text, length) for spec in specs]
     if all(row is not None and not missing_repeats(row, options.repeats) for row in found):
-        print(f"length {length}: already measured", file=sys.stderr)
+        say(f"length {length}: already measured")
         return
     rows = [row or planned_row(spec, options, length, probe=False) for row, spec in zip(found, specs, strict=True)]
     runnable = [(row, spec) for row, spec in zip(rows, specs, strict=True) if row.note is None]
     batches = ", ".join(f"{row.system} x{row.batch}" for row, _ in runnable)
-    print(f"length {length}: {batches or 'nothing fits'}", file=sys.stderr)
+    say(f"length {length}: {batches or 'nothing fits'}")
     results.rows = [row for row in results.rows if row.length != length] + rows
     with limit_allocations():
         lanes: list[Lane] = []

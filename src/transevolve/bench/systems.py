@@ -43,7 +43,7 @@ def parse_spec(text: str, size: str) -> Spec:
     name, _, backend = named.partition(":")
     size = own_size or size
     if size not in SIZES:
-        raise ValueError(f"unknown size {size!r} in {text!r}" + suggestion(size, list(SIZES)))
+        raise ValueError(f"unknown size {size!r} in {text!r}" + suggestion(size, SIZES))
     if name in SYSTEMS:
         if backend:
             raise ValueError(f"{text!r}: only TransEvolve takes a backend; write {name!r}")
@@ -52,7 +52,7 @@ def parse_spec(text: str, size: str) -> Spec:
         raise ValueError(f"unknown system {name!r}" + suggestion(name, [*VARIANTS, *SYSTEMS]))
     backend = backend or TransEvolveConfig.variant(name).attention
     if backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r} in {text!r}" + suggestion(backend, list(BACKENDS)))
+        raise ValueError(f"unknown backend {backend!r} in {text!r}" + suggestion(backend, BACKENDS))
     return Spec(text, name, backend, size)
 
 

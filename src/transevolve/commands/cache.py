@@ -41,5 +41,5 @@ def run(options: Options) -> int:
         return 0
     cells = [[item.name, item.what, format_size(item.size), f"{item.written:%Y-%m-%d %H:%M}"] for item in chosen]
     total = format_size(sum(item.size for item in chosen))
-    show(f"{root}: {total}", ["name", "what", "size", "written"], cells)
+    show(f"{root}: {total}", ["name", "content", "size", "written"], cells)
     return 0

@@ -39,13 +39,13 @@ class Options:
 
 def run(options: Options) -> int:
     """Returns 1 if a required package is missing, else 0."""
-    show("This machine", ["what", "found"], _machine())
-    show("Attention backend that `auto` chooses", ["device", "type", "length", "backend", "why"], _choices(options))
+    show("This machine", ["item", "value"], _machine())
+    show("Attention backend that `auto` chooses", ["device", "type", "length", "backend", "reason"], _choices(options))
     missing, limits = list(_missing()), list(_limits(options))
     if missing:
         show("Missing packages", ["package", "what to do"], missing)
     if limits:
-        show("What would fail here", ["what", "why, and what to do"], limits)
+        show("What would fail here", ["task", "reason, and what to do"], limits)
     print("not ready: required packages are missing" if missing else "ready")
     return 1 if missing else 0
 

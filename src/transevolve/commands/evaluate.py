@@ -22,7 +22,7 @@ class Options:
         split: The split to score.
         file: A labelled file to score instead: csv, tsv, jsonl or parquet, with the columns of the training file.
         text: Column of the texts in that file, or two for pairs, if they differ from the training file's.
-        label: Column or columns of the labels in that file, likewise.
+        label: Column or columns of the labels in that file, if they differ from the training file's.
         source: Sentences to translate and score instead, one per line; with --reference.
         reference: Their translations, one per line.
         against: Another translation run, compared by paired bootstrap.
@@ -97,7 +97,7 @@ def run(options: Options) -> int:
 def _evaluate(model: "LoadedRun", options: Options) -> "Evaluation":
     for name in (*FILES, "against"):
         if getattr(options, name) is not None and name not in model.kind.evaluation_options:
-            raise UserError(f"{model.folder} is {model.kind.noun}: --{name} has no meaning for it")
+            raise UserError(f"{model.folder} is {model.kind.noun}: --{name} does not apply to it")
     more = {}
     if model.kind.command == "translate":
         from ..kinds.translation import run_search

@@ -43,32 +43,21 @@ def run(options: Options) -> int:
     from ..export.timing import table
     from ..export.translation import TOLERANCE as STEP_TOLERANCE
 
-    if options.rounds < 0 or options.threads < 0:
-        raise UserError("--rounds and --threads cannot be negative")
-    output = Path(options.output or Path(options.run) / options.format)
-    with cpu_threads(options.threads or None):
-        found = export(
-            Path(options.run),
-            options.format,
-            output,
-            options.rounds,
-            options.overwrite,
-            options.license,
-            options.precision == "int8",
-        )
+    if options.rounds < 0:
+        raise UserError("--rounds cannot be negative")
+    folder, int8 = Path(options.run), options.precision == "int8"
+    output = Path(options.output or folder / options.format)
+    with cpu_threads(options.threads):
+        found = export(folder, options.format, output, options.rounds, options.overwrite, options.license, int8)
         threads = torch.get_num_threads()
     print(f"wrote {output}: {', '.join(found.files)}")
+    translates = any(name.startswith("decoder") for name in found.files)
     if found.difference is not None:
-        translates = any(name.startswith("decoder") for name in found.files)
         what, batches = ("score", "random sources") if translates else ("logit", "padded batches of 1 to 3 texts")
-        allowed = "" if options.precision == "int8" else f", allowed {STEP_TOLERANCE if translates else TOLERANCE:g}"
+        allowed = "" if int8 else f", allowed {STEP_TOLERANCE if translates else TOLERANCE:g}"
         difference = f"largest difference of a {what} {found.difference:.1e}{allowed}"
         print(f"checked in {found.runtime} on {batches}: {difference}")
     if found.timings:
-        batch = any(name.startswith("decoder") for name in found.files)
-        title = "8 sentences at a time, beam search" if batch else "One text at a time"
-        show(
-            f"{title}, {threads} threads, {options.rounds} rounds",
-            *table(found.timings, found.runtime),
-        )
+        title = "8 sentences at a time, beam search" if translates else "One text at a time"
+        show(f"{title}, {threads} threads, {options.rounds} rounds", *table(found.timings, found.runtime))
     return 0

@@ -4,7 +4,7 @@ from .train import Options as TrainOptions
 
 
 class Options(TrainOptions):
-    """The options of `train`: the data are read and a few steps are timed on this machine; nothing is written."""
+    """The options of `train`: the data are prepared and a few steps are timed on this machine; no run is written."""
 
 
 def run(options: Options) -> int:

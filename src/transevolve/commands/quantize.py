@@ -35,14 +35,14 @@ def run(options: Options) -> int:
     from ..core.tables import show
     from ..export.quantize import quantize_run
 
-    if options.threads < 0:
-        raise UserError("--threads cannot be negative")
     if options.data is not None and options.split is None:
         raise UserError("--data is the location of the data of --split: add --split")
     output = Path(options.output or Path(options.run) / "int8")
     if not options.output and output.is_symlink():
-        raise UserError(f"{output} is a link, which is not followed: remove it, or choose another --output")
-    with cpu_threads(options.threads or None):
+        raise UserError(
+            f"{output} is a symbolic link, and links are not followed: remove it, or choose another --output"
+        )
+    with cpu_threads(options.threads):
         found = quantize_run(Path(options.run), output, options.overwrite, options.split, options.data)
     metrics = list(found[0].metrics or {})
     columns = ["weights", "MB", "of float32", *metrics, *(["rows per second"] if options.split else [])]

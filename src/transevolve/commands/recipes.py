@@ -25,7 +25,7 @@ def run(options: Options) -> int:
         print(find_recipe(options.recipe).read_text(encoding="utf-8"), end="")
         return 0
     for title, sweeps in (("transevolve train RECIPE", False), ("transevolve sweep FILE", True)):
-        show(title, ["recipe", "what"], [[name, _summary(path)] for name, path in bundled(sweeps).items()])
+        show(title, ["recipe", "description"], [[name, _summary(path)] for name, path in bundled(sweeps).items()])
     return 0
 
 

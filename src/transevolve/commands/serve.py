@@ -23,8 +23,8 @@ class Options:
 
     Args:
         run: Folder of a trained model.
-        host: Address to listen on; 127.0.0.1 is this machine only, 0.0.0.0 every network it is in.
-        port: Port to listen on; 0 is any free one.
+        host: Address to listen on; 127.0.0.1 is this machine only, 0.0.0.0 all of its network interfaces.
+        port: Port to listen on; 0 selects a free port.
         token_file: A file with the bearer token on its first line; by default the variable TRANSEVOLVE_TOKEN.
         batch: Texts that the model processes at once.
         wait_ms: Milliseconds that a text waits for others to fill a batch.
@@ -60,8 +60,6 @@ def run(options: Options) -> int:
         raise UserError(f"serve needs {', '.join(missing)}: pip install 'transevolve[serve]'")
     if not 0 <= options.port <= 65535:
         raise UserError(f"--port must be 0 to 65535, not {options.port}")
-    if options.threads < 0:
-        raise UserError("--threads cannot be negative")
     from ..core.machine import cpu_threads
     from ..inference import load
     from ..serving.server import address, bind, serve
@@ -82,8 +80,8 @@ def run(options: Options) -> int:
     except OSError as error:
         raise UserError(f"cannot listen on {options.host} port {options.port}: {error.strerror or error}") from None
     if token is None and not _is_local(options.host):
-        print(f"note: anyone who reaches {options.host} can use this server: set {TOKEN}", file=sys.stderr)
-    with listening, cpu_threads(options.threads or None):
+        print(f"note: anyone who can reach {options.host} can use this server: set {TOKEN}", file=sys.stderr)
+    with listening, cpu_threads(options.threads):
         print(f"{options.run}, {model.kind.noun}, at {address(listening)}; Ctrl-C stops", flush=True)
         serve(model, listening, limits, token)
     return 0

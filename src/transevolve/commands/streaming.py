@@ -136,5 +136,4 @@ def print_predictions(model: Model, options: PrintOptions, what: str, window: in
                 print(line) if bar is None else bar.print(line)
             sys.stdout.flush()
     if model.truncated:
-        note = f"{model.truncated:,} {what} were longer than {model.max_length:,} tokens and were cut"
-        print(note, file=sys.stderr)
+        say(f"{model.truncated:,} {what} were longer than {model.max_length:,} tokens and were cut")

@@ -15,10 +15,10 @@ class Options:
         file: The sweep file.
         output: Folder of the runs and the table; by default sweeps/ plus the file name.
         set: Settings for all cases, such as training.epochs=1.
-        records: Folder that keeps the results of each finished case in a small file, and the table. Cases that are
-            recorded there, by this machine or another, are not trained again.
-        plan: Time a few steps of each case that is missing, and estimate what it costs; nothing is trained. With
-            --records, the estimates are kept there in plan.json.
+        records: Folder for the table and a small file with the results of each finished case. Cases that are recorded
+            there, on this machine or another, are not trained again.
+        plan: Time a few steps of each missing case and estimate its cost; nothing is trained. With --records, the
+            estimates are written to plan.json in that folder.
         train: Train what is missing; with --no-train, only tabulate what is recorded.
     """
 
@@ -54,7 +54,7 @@ def run(options: Options) -> int:
     sweep.settings |= typed(dict(map(_pair, options.set)))
     if options.plan:
         plans = plan_sweep(sweep, folder, recorded)
-        show(f"{path.stem}: what is missing", *plan_table(plans))
+        show(f"{path.stem}: missing cases", *plan_table(plans))
         if recorded:
             write_plans(sweep, recorded, plans)
         return 0

@@ -28,7 +28,7 @@ class Options:
 def run(options: Options) -> int:
     backends, peers = _cached() if "transevolve.peers" not in sys.modules else _systems()
     show(f"TransEvolve, as VARIANT:BACKEND ({CITATION})", ["variant", "shape"], _variants())
-    show("Backends: the attention of L depths", ["backend", "complexity", "capabilities", "what"], backends)
+    show("Backends: the attention of L depths", ["backend", "complexity", "capabilities", "idea"], backends)
     show("Other systems: one layer's mixing", ["system", "backend", "complexity", "capabilities", "citation"], peers)
     return 0
 

@@ -61,7 +61,7 @@ def run(options: Options) -> int:
     from ..core.tables import show
     from ..kinds.registry import kind_of
     from ..runs.results import result_rows
-    from ..training.run import Interrupted
+    from ..training.fit import Interrupted
     from ..training.train import train
 
     try:

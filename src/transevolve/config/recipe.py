@@ -78,7 +78,9 @@ class TrainingOptions:
         Range(0, 1e6, above=True),
     )
     max_steps: int | None = setting(None, "Stop after this many steps, instead of epochs.", POSITIVE)
-    batch_size: int | None = setting(None, "Rows per batch, over all processes.", POSITIVE)
+    batch_size: int | None = setting(
+        None, "Rows per batch, over all processes; with a bag of words 32 or 64 by default.", POSITIVE
+    )
     batch_tokens: int | None = setting(
         None, "Tokens per batch including padding, over all processes, instead of batch_size.", POSITIVE
     )
@@ -179,3 +181,16 @@ class Recipe:
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     output: str | None = setting(None, "Folder of the run.")
+
+    def get(self, key: str) -> Any:
+        """The value of a dotted key, such as `training.epochs`."""
+        section, name = key.split(".")
+        return getattr(getattr(self, section), name)
+
+    def set_default(self, key: str, value: Any) -> bool:
+        """Sets a dotted key unless it has a value; returns whether it was set."""
+        if self.get(key) is not None:
+            return False
+        section, name = key.split(".")
+        setattr(getattr(self, section), name, value)
+        return True

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 
+from .environment import variable
 from .errors import UserError
 
 # Also read by the Trainer and by child processes.
@@ -44,13 +45,6 @@ def synchronize(device: str | torch.device) -> None:
 @contextmanager
 def use_device(name: str | None) -> Iterator[torch.device]:
     """Sets the default device in the block, also for the Trainer and for child processes."""
-    before, device = os.environ.get(VARIABLE), require_device(name)
-    if name is not None:
-        os.environ[VARIABLE] = str(device)
-    try:
+    device = require_device(name)
+    with nullcontext() if name is None else variable(VARIABLE, str(device)):
         yield device
-    finally:
-        if name is not None and before is None:
-            del os.environ[VARIABLE]
-        elif before is not None:
-            os.environ[VARIABLE] = before

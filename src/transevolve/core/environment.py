@@ -1,4 +1,4 @@
-"""Environment variables for fast execution on a CPU, set before torch is imported.
+"""Environment variables, in particular those for fast execution on a CPU, which are set before torch is imported.
 
 OpenMP threads spin briefly while they wait, then sleep. Longer spinning takes cores from other processes; sleeping
 immediately makes a training step a sixth slower on an idle machine. glibc keeps freed matrices for the next step
@@ -9,6 +9,8 @@ import ctypes
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 WAIT_DEFAULTS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
 ALLOCATOR_DEFAULTS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1099511627776"}
@@ -31,6 +33,20 @@ def tune_environment() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, _NEVER)
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """Sets an environment variable in the block, then restores it."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def allocator() -> str:

@@ -15,6 +15,11 @@ def quoted(names: Iterable[object], limit: int = 12) -> str:
     return ", ".join(shown[:limit]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type if there is no message."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Returns the end of a message: the closest known name, or all known names."""
     known = list(known)

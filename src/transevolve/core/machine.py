@@ -128,8 +128,8 @@ def limit_allocations() -> Iterator[None]:
 
 @contextmanager
 def cpu_threads(count: int | None) -> Iterator[None]:
-    """Runs the block with `count` threads, then restores the previous number."""
-    if count is not None and not 1 <= count <= MOST_THREADS:
+    """Runs the block with `count` threads, by default (None or 0) the current number, which is restored after it."""
+    if count and not 1 <= count <= MOST_THREADS:
         raise UserError(f"--threads must be 1 to {MOST_THREADS:,}, not {count}")
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
@@ -141,7 +141,7 @@ def cpu_threads(count: int | None) -> Iterator[None]:
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Runs the block with denormal numbers as zero, in this thread and in those that it starts.
+    """Treats denormal numbers as zero in the block, in this thread and in threads that it starts.
 
     Adam's first moment decays to denormal numbers where an embedding has had no gradient for some 700 steps, and each
     operation on one takes a hundred cycles or more: a step of the optimizer becomes ten times as slow.

@@ -18,9 +18,9 @@ def open_regular(path: str | Path) -> Iterator[BinaryIO]:
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NONBLOCKING)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UserError(f"{path}: is a pipe or a device; use a regular file or standard input")
+                raise UserError(f"{path} is a pipe or a device: use a regular file or standard input")
             yield file
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file; check the path") from None
+        raise UserError(f"{path}: no such file: check the path") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None

@@ -14,7 +14,7 @@ from ..core.errors import UserError
 from .corpus_files import Corpus, corpus_files
 from .data import DataReport, SplitFacts, TextData
 from .encoding import Encoded, SplitWriter, encode
-from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
+from .options import LEARNED, SPLITS, SUBWORDS, DataOptions, Split, TokenizerChoice, check_tokenizer
 from .parts import MOST_ROWS, SHARE
 from .prepared import prepared
 from .shards import names_of_files
@@ -39,7 +39,6 @@ USES = frozenset(
     {"path", "text", "validation", "test", "tokenizer", "vocab", "vocab_size", "max_length"}
     | {"train_rows", "validation_rows", "test_rows"}
 )
-LEARNED = ("wordpiece", *SUBWORDS)
 
 
 @dataclass(frozen=True)
@@ -74,12 +73,13 @@ class CorpusTask:
         files = corpus_files(options)
         max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
         size = options.vocab_size or (DEFAULT_VOCAB_SIZE if kind in LEARNED else None)
+        chosen = TokenizerChoice(kind, max_length, size)
 
         def load() -> TextData:
-            return self._load(options, files, kind, max_length, size, tokenizer, splits)
+            return self._load(options, files, chosen, tokenizer, splits)
 
         return prepared(
-            replace(options, tokenizer=kind, max_length=max_length, vocab_size=size),
+            replace(options, **chosen._asdict()),
             load,
             loader=f"{self} {SHARE} {MOST_ROWS}",
             names=names_of_files(files),
@@ -93,9 +93,7 @@ class CorpusTask:
         self,
         options: DataOptions,
         files: dict[Split, list[Path]],
-        kind: str,
-        max_length: int,
-        size: int | None,
+        chosen: TokenizerChoice,
         tokenizer: PreTrainedTokenizerFast | None,
         splits: Sequence[Split],
     ) -> TextData:
@@ -103,20 +101,20 @@ class CorpusTask:
         origin = "as saved with the model"
         if tokenizer is None:
             texts: Any = parts["train"]
-            tokenizer, origin = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
+            tokenizer, origin = build_tokenizer(chosen, texts, options.vocab, options.seed)
             (add_start_token if self.causal else add_mask)(tokenizer)
         report = DataReport(
             task=options.task,
             selection=selection(options, names_of_files(files), described),
             tokenizer=f"{origin}, {len(tokenizer):,} tokens",
             vocab_size=len(tokenizer),
-            max_length=max_length,
+            max_length=chosen.max_length,
             seed=options.seed,
         )
         encoded: dict[Split, Dataset] = {}
         for split in SPLITS:
             if split in splits and split in parts:
-                encoded[split], report.splits[split] = self._encode(parts[split], tokenizer, max_length)
+                encoded[split], report.splits[split] = self._encode(parts[split], tokenizer, chosen.max_length)
         train, validation, test = (encoded.get(split) for split in SPLITS)
         return TextData(train, validation, test, [], tokenizer, report)
 

@@ -242,6 +242,11 @@ def _symbol_table(tokenizer: PreTrainedTokenizerFast, unit: str) -> np.ndarray:
     return table
 
 
+def unknown_count(tokenizer: PreTrainedTokenizerFast, ids: np.ndarray) -> int:
+    """The number of unknown tokens; 0 for a tokenizer without an unknown token."""
+    return int((ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0
+
+
 def concatenated(parts: list[np.ndarray], tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=id_type(len(tokenizer)))
 

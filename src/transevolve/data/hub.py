@@ -7,7 +7,7 @@ from typing import Any
 
 import datasets
 
-from ..core.errors import UserError
+from ..core.errors import UserError, first_line
 from ..core.private import dataset_fingerprint
 from .options import SPLITS, DataOptions, Split
 from .sources import Source
@@ -32,9 +32,8 @@ def hub_tables(options: DataOptions) -> dict[Split, Table]:
     try:
         found = datasets.load_dataset(name, options.hub_config, cache_dir=options.cache)
     except (OSError, ValueError, RuntimeError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"data.hub {name!r} cannot be loaded ({reason}); check the name and the network,"
+            f"data.hub {name!r} cannot be loaded ({first_line(error)}); check the name and the network,"
             " name its configuration with data.hub_config if it has several, or give the files with data.path"
         ) from None
     if not isinstance(found, datasets.DatasetDict) or "train" not in found:

@@ -111,10 +111,7 @@ def _facts(part: Expressions, encoded: Encoded, seed: int) -> SplitFacts:
         origin=_origin(seed),
         rows=len(part),
         classes=dict(zip(LABELS, counts, strict=True)),
-        empty=0,
-        truncated=0,
         tokens=len(encoded.ids),
-        unknown=0,
     )
 
 

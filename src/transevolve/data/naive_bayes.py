@@ -66,7 +66,7 @@ def vector_teacher(
 
 
 def taught_counts(texts: Iterable[np.ndarray], teacher: Teacher, vocab_size: int, classes: int) -> np.ndarray:
-    """`counts_by_class` of unlabelled texts, each under the class that the teacher finds most probable."""
+    """`counts_by_class` of unlabelled texts, each counted for its most probable class according to the teacher."""
     by_class = np.zeros((vocab_size, classes))
     for chunk in windows(texts, CHUNK_ROWS):
         offsets = np.cumsum([0, *(len(text) for text in chunk)])

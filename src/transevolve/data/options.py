@@ -3,13 +3,14 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..core.errors import UserError, nearest, quoted
 from ..core.settings import Range, check_ranges, setting
 
 SUBWORDS = ("bpe", "unigram")
-TOKENIZERS = ("wordpiece", *SUBWORDS, "char", "byte", "listops")
+LEARNED = ("wordpiece", *SUBWORDS)
+TOKENIZERS = (*LEARNED, "char", "byte", "listops")
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 ROWS = Range(1, 2**40)
@@ -54,7 +55,7 @@ class DataOptions:
     source_lang: str | None = setting(
         None, "Language to translate from, as in the names of the files in the folder, or on the hub."
     )
-    target_lang: str | None = setting(None, "Language to translate to, likewise.")
+    target_lang: str | None = setting(None, "Language to translate to, named in the same way.")
     validation_source: str | None = setting(
         None, "Source sentences for model selection, if they are not in the folder."
     )
@@ -114,6 +115,17 @@ class DataOptions:
         return getattr(self, f"{split}_rows")
 
 
+class TokenizerChoice(NamedTuple):
+    """The tokenizer, the maximum tokens per text, and the size of a learned vocabulary, as they are used.
+
+    The fields are named like the settings that select them.
+    """
+
+    tokenizer: str
+    max_length: int
+    vocab_size: int | None
+
+
 def changed(options: DataOptions) -> set[str]:
     """The options that differ from their defaults."""
     return {field.name for field in fields(options) if getattr(options, field.name) != field.default}
@@ -124,7 +136,7 @@ def check_options(options: DataOptions, uses: frozenset[str]) -> None:
     ignored = sorted(changed(options) - uses - {"task", "seed", "cache"})
     if ignored:
         raise UserError(
-            f"data.{ignored[0]} has no meaning for the task {options.task!r}: remove it"
+            f"data.{ignored[0]} is not used by the task {options.task!r}: remove it"
             f" (the task uses {', '.join(sorted(uses))})"
         )
     if options.brackets not in ("keep", "drop"):

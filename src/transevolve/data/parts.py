@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from .data import SplitFacts
-from .encoding import SplitWriter, encode
+from .encoding import SplitWriter, encode, unknown_count
 from .labels import numeric_hint
 from .long_texts import encode_windows
 from .options import DataOptions, Split
@@ -97,7 +97,7 @@ def encode_part(
             facts.truncated += encoded.truncated
             facts.cut_tokens += encoded.cut
             facts.tokens += len(encoded.ids)
-            facts.unknown += int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0
+            facts.unknown += unknown_count(tokenizer, encoded.ids)
             start = end
             advance(len(texts))
     return table.split(), facts

@@ -14,10 +14,7 @@ from .options import PAIR_OPTIONS, SPLITS, DataOptions, Split, changed, check_op
 from .sources import MULTILABEL
 from .wide_rows import names_of
 
-Load = Callable[
-    [DataOptions, PreTrainedTokenizerFast | None, Sequence[str] | None, Sequence[Split]],
-    TextData,
-]
+Load = Callable[[DataOptions, PreTrainedTokenizerFast | None, Sequence[str] | None, Sequence[Split]], TextData]
 
 
 @dataclass(frozen=True)

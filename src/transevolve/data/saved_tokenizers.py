@@ -6,7 +6,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from ..core.errors import UserError
+from ..core.errors import UserError, first_line
 from .tokenizers import PAD
 
 FILE, CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -38,7 +38,7 @@ def load_saved_tokenizer(name: str, max_length: int) -> PreTrainedTokenizerFast:
     try:
         backend = Tokenizer.from_file(str(file))
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise UserError(f"data.tokenizer {file}: not a {FILE} of Hugging Face's tokenizers ({reason})") from None
     backend.no_padding()
     backend.no_truncation()

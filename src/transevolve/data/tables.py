@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..core.errors import UserError, quoted
+from ..core.errors import UserError, first_line, quoted
 from ..core.json_files import parse_json
 from .lines import gzip_errors, numbered_lines, open_bytes, stripped
 
@@ -232,7 +232,7 @@ def _parquet_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise UserError(f"{path}: not a parquet file, or a damaged one ({reason}); create it again") from None
 
 

@@ -11,7 +11,7 @@ from ..core.errors import UserError, nearest, quoted
 from .batching import IGNORED
 from .conll import TaggedSource, tagged_source
 from .data import SplitFacts, TextData
-from .encoding import Encoded, encode_pieces, no_room
+from .encoding import Encoded, encode_pieces, no_room, unknown_count
 from .labels import sorted_names
 from .options import DataOptions, Split
 from .parts import Part
@@ -73,9 +73,9 @@ class TaggedTask(TextTask):
         splits: Sequence[Split],
     ) -> TextData:
         """Load in memory; tagged corpora are small."""
-        kind, max_length, size = self._sizes(options, tokenizer)
+        chosen = self._chosen(options, tokenizer)
         source: Any = self._source(options)
-        return self._load(source, options, kind, max_length, size, tokenizer, labels, splits)
+        return self._load(source, options, chosen, tokenizer, labels, splits)
 
     def encode(
         self, part: Part, names: Sequence[str], tokenizer: PreTrainedTokenizerFast, max_length: int, windows: bool
@@ -91,7 +91,7 @@ class TaggedTask(TextTask):
             truncated=encoded.truncated,
             cut_tokens=encoded.cut,
             tokens=len(encoded.ids),
-            unknown=int((encoded.ids == tokenizer.unk_token_id).sum()) if tokenizer.unk_token else 0,
+            unknown=unknown_count(tokenizer, encoded.ids),
             **self.targets.facts(part.values, names),
         )
         return encoded.dataset(labels, per_token=True), facts

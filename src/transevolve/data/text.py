@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from ..core.errors import UserError
 from .data import DataReport, SplitFacts, TextData
 from .files import file_source
-from .options import SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
+from .options import LEARNED, SPLITS, DataOptions, Split, TokenizerChoice, check_tokenizer
 from .pair_tokenizers import pair_tokenizer, single_texts
 from .parts import Part, cut_validation, described, encode_part, sampled
 from .prepared import prepared
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 BERT_VOCAB_SIZE = 30522
-LEARNED = ("wordpiece", *SUBWORDS)
 USES = frozenset(
     {"path", "hub", "hub_config", "text", "label", "validation", "test", "unlabelled", "long"}
     | {"tokenizer", "vocab", "vocab_size", "max_length", "train_rows", "validation_rows", "test_rows"}
@@ -61,17 +60,17 @@ class TextTask:
         labels: Sequence[str] | None,
         splits: Sequence[Split],
     ) -> TextData:
-        kind, max_length, size = self._sizes(options, tokenizer)
+        chosen = self._chosen(options, tokenizer)
         source = self._source(options)
         if labels is None:
             self._require_train(source, options)
             source.choose(source.tables["train"]())
 
         def load() -> TextData:
-            return self._load(source, options, kind, max_length, size, tokenizer, labels, splits)
+            return self._load(source, options, chosen, tokenizer, labels, splits)
 
         return prepared(
-            replace(options, **source.columns, tokenizer=kind, max_length=max_length, vocab_size=size),
+            replace(options, **source.columns, **chosen._asdict()),
             load,
             loader=self._signature(),
             names=source.names,
@@ -81,13 +80,12 @@ class TextTask:
             splits=splits,
         )
 
-    def _sizes(self, options: DataOptions, tokenizer: PreTrainedTokenizerFast | None) -> tuple[str, int, int | None]:
-        """The name of the tokenizer, the maximum tokens per text, and the size of a learned vocabulary."""
+    def _chosen(self, options: DataOptions, tokenizer: PreTrainedTokenizerFast | None) -> TokenizerChoice:
         kind = options.tokenizer or self.tokenizer
         check_tokenizer(kind, options)
         max_length = options.max_length or (tokenizer.model_max_length if tokenizer else self.max_length)
         size = options.vocab_size or (self.vocab_size if kind in LEARNED and options.vocab is None else None)
-        return kind, max_length, size
+        return TokenizerChoice(kind, max_length, size)
 
     def _signature(self) -> str:
         """A string of everything besides the options that affects the loaded data."""
@@ -98,9 +96,7 @@ class TextTask:
         self,
         source: Source,
         options: DataOptions,
-        kind: str,
-        max_length: int,
-        size: int | None,
+        chosen: TokenizerChoice,
         tokenizer: PreTrainedTokenizerFast | None,
         labels: Sequence[str] | None,
         splits: Sequence[Split],
@@ -114,9 +110,9 @@ class TextTask:
         if tokenizer is None:
             train = parts["train"].rows.texts
             texts = single_texts(train, source.pairs)
-            if options.unlabelled is not None and size is not None:
+            if options.unlabelled is not None and chosen.vocab_size is not None:
                 texts = text_column(chain(train, vocabulary_texts(options.unlabelled, source.columns["text"])))
-            tokenizer, origin = build_tokenizer(kind, texts, max_length, options.vocab, size, options.seed)
+            tokenizer, origin = build_tokenizer(chosen, texts, options.vocab, options.seed)
             if source.pairs:
                 pair_tokenizer(tokenizer)
         report = DataReport(
@@ -124,17 +120,17 @@ class TextTask:
             selection=selection(options, source.names, described),
             tokenizer=f"{origin}, {len(tokenizer):,} tokens",
             vocab_size=len(tokenizer),
-            max_length=max_length,
+            max_length=chosen.max_length,
             seed=options.seed,
             validation_cut=is_cut(options, source.names),
             columns=source.columns,
-            settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size if learned else None},
+            settings={**chosen._asdict(), "vocab_size": chosen.vocab_size if learned else None},
         )
         encoded, originals = {}, {}
         for split in SPLITS:
             part = parts.pop(split, None)
             if part is not None and split in splits:
-                encoded[split], report.splits[split] = self.encode(part, names, tokenizer, max_length, windows)
+                encoded[split], report.splits[split] = self.encode(part, names, tokenizer, chosen.max_length, windows)
                 originals[split] = part.rows.texts
         train, validation, test = (encoded.get(split) for split in SPLITS)
         return TextData(train, validation, test, names, tokenizer, report, originals)

@@ -16,7 +16,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 from ..core.errors import UserError
 from ..core.progress import can_show_bar
 from .lines import numbered_lines, open_bytes, stripped
-from .options import SUBWORDS, TOKENIZERS
+from .options import SUBWORDS, TOKENIZERS, TokenizerChoice
 from .stored import progress, text_sample
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -31,17 +31,13 @@ OPERATORS = ("MIN", "MAX", "MED", "SM")
 
 
 def build_tokenizer(
-    kind: str,
-    texts: Sequence[str],
-    max_length: int,
-    vocab: str | None = None,
-    vocab_size: int | None = None,
-    seed: int = 0,
+    chosen: TokenizerChoice, texts: Sequence[str], vocab: str | None = None, seed: int = 0
 ) -> tuple[PreTrainedTokenizerFast, str]:
     """Build a tokenizer by name, or load it from a file or folder; also returns its description.
 
     `texts` are the training texts. If there are many, a random sample of them is used.
     """
+    kind, max_length, vocab_size = chosen
     if kind not in TOKENIZERS:
         from .saved_tokenizers import load_saved_tokenizer
 

@@ -10,8 +10,8 @@ from transformers import PreTrainedTokenizerFast
 
 from ..core.errors import UserError
 from .data import DataReport, PairFacts, TextData
-from .encoding import Encoded, SplitWriter, encode
-from .options import PAIR_OPTIONS, SPLITS, SUBWORDS, DataOptions, Split, check_tokenizer
+from .encoding import Encoded, SplitWriter, encode, unknown_count
+from .options import PAIR_OPTIONS, SPLITS, SUBWORDS, DataOptions, Split, TokenizerChoice, check_tokenizer
 from .pair_sources import PairSource, pair_source, require_train
 from .pairs import Pairs
 from .prepared import prepared
@@ -54,13 +54,13 @@ def load(
     if tokenizer is None:
         require_train(source)
     max_length = options.max_length or (tokenizer.model_max_length if tokenizer else MAX_LENGTH)
-    size = options.vocab_size or VOCAB_SIZE
+    chosen = TokenizerChoice(kind, max_length, options.vocab_size or VOCAB_SIZE)
 
     def load_pairs() -> TextData:
-        return _load(source, options, kind, max_length, size, tokenizer, splits)
+        return _load(source, options, chosen, tokenizer, splits)
 
     return prepared(
-        replace(options, tokenizer=kind, max_length=max_length, vocab_size=size),
+        replace(options, **chosen._asdict()),
         load_pairs,
         loader=f"pairs {VOCAB_SIZE} {MAX_LENGTH} {SHARE} {MOST_PAIRS}",
         names=source.names,
@@ -74,9 +74,7 @@ def load(
 def _load(
     source: PairSource,
     options: DataOptions,
-    kind: str,
-    max_length: int,
-    size: int,
+    chosen: TokenizerChoice,
     tokenizer: PreTrainedTokenizerFast | None,
     splits: Sequence[Split],
 ) -> TextData:
@@ -84,23 +82,23 @@ def _load(
     origin = "as saved with the model"
     if tokenizer is None:
         texts = Chained(parts["train"].sources, parts["train"].targets)
-        tokenizer, origin = build_tokenizer(kind, texts, max_length, vocab_size=size, seed=options.seed)
+        tokenizer, origin = build_tokenizer(chosen, texts, seed=options.seed)
     report = DataReport(
         task=options.task,
         selection=selection(options, source.names, described),
         tokenizer=f"{origin}, {len(tokenizer):,} tokens",
         vocab_size=len(tokenizer),
-        max_length=max_length,
+        max_length=chosen.max_length,
         seed=options.seed,
         languages=source.languages,
-        settings={"tokenizer": kind, "max_length": max_length, "vocab_size": size},
+        settings=chosen._asdict(),
     )
     encoded = {}
     for split in SPLITS:
         part = parts.pop(split, None)
         if part is not None and split in splits:
             encode_split = encode_training if split == "train" else encode_scored
-            encoded[split], report.splits[split] = encode_split(part, tokenizer, max_length)
+            encoded[split], report.splits[split] = encode_split(part, tokenizer, chosen.max_length)
     train, validation, test = (encoded.get(split) for split in SPLITS)
     return TextData(train, validation, test, [], tokenizer, report)
 
@@ -154,8 +152,7 @@ def _encoded(
 def _count(facts: PairFacts, tokenizer: PreTrainedTokenizerFast, sources: np.ndarray, targets: np.ndarray) -> None:
     facts.tokens += len(sources) + len(targets)
     facts.target_tokens += len(targets)
-    if tokenizer.unk_token:
-        facts.unknown += sum(int((ids == tokenizer.unk_token_id).sum()) for ids in (sources, targets))
+    facts.unknown += unknown_count(tokenizer, sources) + unknown_count(tokenizer, targets)
 
 
 def described(options: DataOptions) -> str:

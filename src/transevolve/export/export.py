@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers.utils import logging
 
-from ..core.errors import UserError
+from ..core.errors import UserError, first_line
 from ..core.files import staging_folder
 from ..core.machine import describe_machine
 from ..inference import LoadedRun, load
@@ -103,7 +103,7 @@ def _graph(run: LoadedRun, format: str, folder: Path, rounds: int, int8: bool) -
             write_program(original, example, shapes, path)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         system = getattr(config, "system", "transevolve")
-        raise UserError(f"{format} cannot represent this model ({system}): {_first_line(error)}") from error
+        raise UserError(f"{format} cannot represent this model ({system}): {_cause(error)}") from error
     if int8:
         quantize_onnx(path)
     found = load_onnx(path) if onnx else load_program(path)
@@ -120,7 +120,7 @@ def _translator(run: LoadedRun, format: str, folder: Path, rounds: int, int8: bo
     try:
         difference, timings = write_translator(run, folder, format, int8, rounds)
     except (RuntimeError, TypeError, NotImplementedError) as error:
-        raise UserError(f"{format} cannot represent this model: {_first_line(error)}") from error
+        raise UserError(f"{format} cannot represent this model: {_cause(error)}") from error
     return _record(run, format, folder, difference, timings, int8)
 
 
@@ -166,9 +166,8 @@ def _names(folder: Path, *more: str) -> list[str]:
     return sorted([*(file.name for file in folder.iterdir()), *more])
 
 
-def _first_line(error: BaseException) -> str:
-    root = error
-    while root.__cause__ is not None:
-        root = root.__cause__
-    lines = [line for line in str(root).splitlines() if line.strip()]
-    return lines[0] if lines else type(root).__name__
+def _cause(error: BaseException) -> str:
+    """The message of the first error in a chain of causes, which comes from the exporter."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return first_line(error)

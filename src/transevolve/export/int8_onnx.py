@@ -1,7 +1,8 @@
 """Dynamic int8 quantization of an ONNX file: matrix products with constant weights, and embeddings."""
 
-import logging
 from pathlib import Path
+
+from .onnx import quiet
 
 
 def quantize_onnx(path: Path) -> None:
@@ -12,10 +13,7 @@ def quantize_onnx(path: Path) -> None:
     model, quantized = onnx.load(path), path.with_suffix(".int8")
     # Shapes are inferred again: those from the exporter would be wrong for transposed weights.
     del model.graph.value_info[:]
-    logger = logging.getLogger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
+    with quiet():
         quantize_dynamic(
             model,
             quantized,
@@ -24,6 +22,4 @@ def quantize_onnx(path: Path) -> None:
             reduce_range=True,
             weight_type=QuantType.QInt8,
         )
-    finally:
-        logger.setLevel(level)
     quantized.replace(path)

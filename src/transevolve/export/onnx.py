@@ -30,7 +30,7 @@ def require_packages() -> None:
 def write_onnx(
     graph: nn.Module, example: tuple, shapes: dict, inputs: list[str], outputs: list[str], path: Path
 ) -> None:
-    with _quiet_exporter():
+    with quiet("torch.onnx"):
         torch.onnx.export(
             graph,
             example,
@@ -61,9 +61,9 @@ def load_onnx(path: Path) -> Forward:
 
 
 @contextmanager
-def _quiet_exporter() -> Iterator[None]:
-    """Hides warnings and logs of the exporter that users cannot act on."""
-    logger = logging.getLogger("torch.onnx")
+def quiet(name: str | None = None) -> Iterator[None]:
+    """Hides warnings, and logs of the logger `name` or of all, that users cannot act on."""
+    logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

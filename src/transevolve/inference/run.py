@@ -103,9 +103,9 @@ class Evaluation:
 
     Args:
         name: The split's name, or the file's.
-        report: What the rows are, and warnings, in lines for people.
-        seconds: What the model and its score took, without reading the data.
-        trained_on: Whether the model was trained on these rows: the score is then no estimate for new ones.
+        report: A description of the rows, as lines of text.
+        seconds: Seconds for predictions and scores, without reading the data.
+        trained_on: Whether the model was trained on these rows; if so, the score does not estimate that on new rows.
     """
 
     name: str
@@ -268,7 +268,9 @@ class LoadedRun:
         report = [f"{name}: {facts.line()}" for facts in loaded.report.splits.values()]
         trained_on = named is None and (part == "train" or (part == "validation" and bool(self.recipe.training.refit)))
         if trained_on:
-            report.append(f"the model was trained on the rows of {part}: on new ones expect less{self._before_refit()}")
+            report.append(
+                f"the model was trained on the rows of {part}: expect worse scores on new data{self._before_refit()}"
+            )
         with self.progress("evaluate", len(rows), "rows"):
             start = time.perf_counter()
             score = self.kind.score(self.session, rows, **options)
@@ -280,7 +282,7 @@ class LoadedRun:
         before = read_results(self.folder / RESULTS) if (self.folder / RESULTS).exists() else None
         if before is None or not before.refit:
             return ""
-        return f"; before `training.refit`, validation had {numbers(before.validation)}"
+        return f"; before `training.refit`, the validation scores were {numbers(before.validation)}"
 
     def require(self, command: str) -> None:
         """Raise an error if a command is not for this kind of model."""
@@ -294,12 +296,12 @@ def split_options(folder: Path, options: DataOptions, split: Split, moved: str |
         options = locate_data(folder, options)
     elif options.path is None:
         raise UserError(
-            "--data tells where the data of data.path are, and this run has no data.path:"
+            "--data is the new location of data.path, but this run has no data.path:"
             " name the files to score with --file, or with --source and --reference"
         )
     else:
         options = replace(options, path=moved)
-    require_same_data(folder, options, "its splits cannot be reproduced; score files of your own instead", split)
+    require_same_data(folder, options, "its splits cannot be reproduced; score your own files instead", split)
     return options
 
 

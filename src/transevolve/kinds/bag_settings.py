@@ -19,7 +19,7 @@ def decided_for_texts(recipe: Recipe, data: TextData, bag: bool) -> dict[str, An
     start = model.initialization or ("bag" if bag else "authors")
     found = {**PLAIN, "model.initialization": start}
     if start != "bag" and model.bigrams and model.start is None:
-        raise UserError(f"model.bigrams {model.bigrams} needs model.initialization bag: its pairs come from there")
+        raise UserError(f"model.bigrams {model.bigrams} needs model.initialization bag, which selects the pairs")
     if start == "authors":
         return found
     if start == "bag":

@@ -21,14 +21,14 @@ from ..data.views import column_array, joined_rows
 from ..models.start import start_as_bag
 
 MOST_TOKENS = 10_000_000
-"""Tokens of the labelled texts that a start is computed from."""
+"""The maximum number of tokens of labelled texts from which the initial values are computed."""
 START_VERSION = "2"
 
 
 def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, targets: np.ndarray | None) -> None:
-    """Puts word vectors, document frequencies and class weights of the training texts into a fresh model.
+    """Initializes a model with word vectors, document frequencies and class weights of the training texts.
 
-    `targets` has a row for each text and a column for each class, or a number for each text; None if it has neither.
+    `targets` has a row for each text and a column for each class, or a number for each text; None if there are neither.
     """
     assert data.train is not None
     lengths, seed = column_array(data.train, "length"), recipe.training.seed
@@ -36,7 +36,7 @@ def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, tar
         ids, offsets = joined_ids(data.train)
     else:
         drawn = rows_within(lengths, MOST_TOKENS, seed)
-        say(f"word vectors and class weights start from {len(drawn):,} of {len(lengths):,} training rows")
+        say(f"word vectors and class weights are computed from {len(drawn):,} of {len(lengths):,} training rows")
         ids, offsets = joined_rows(data.train, drawn)
         targets = None if targets is None else targets[drawn]
     found = _kept_start(model.config.hidden_size, recipe, data, ids, offsets, targets)
@@ -48,7 +48,7 @@ def start_from_texts(model: PreTrainedModel, recipe: Recipe, data: TextData, tar
 def _kept_start(
     width: int, recipe: Recipe, data: TextData, ids: np.ndarray, offsets: np.ndarray, targets: np.ndarray | None
 ) -> BagStart:
-    """From the cache if it was computed before from the same tokens, labels and settings."""
+    """The initial values, from the cache if they were computed before from the same tokens, labels and settings."""
     unlabelled, column, cache = recipe.data.unlabelled, recipe.data.text, cache_folder(recipe.data.cache)
     settings = {
         "vocab_size": len(data.tokenizer),
@@ -71,13 +71,13 @@ def _kept_start(
 
 
 def rows_within(lengths: np.ndarray, tokens: int, seed: int) -> np.ndarray:
-    """Random rows of so many tokens at most, in order; at least one."""
+    """A random sample of rows, in order, with at most `tokens` tokens in total; at least one row."""
     order = np.random.RandomState(seed).permutation(len(lengths))
     return np.sort(order[: max(1, int(np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")))])
 
 
 def _with_file(start: BagStart, path: str, data: TextData) -> BagStart:
-    """The start with vectors of a file instead of its own; words that the file does not have keep none."""
+    """Replaces the word vectors by those of a file; words that are not in the file have a zero vector."""
     room = start.vectors.shape[1]
     vectors, found = read_vectors(path, tokenizer_words(data.tokenizer), room)
     placed = np.zeros_like(start.vectors)

@@ -60,9 +60,6 @@ class Causal(LanguageKind):
     def collator(self, session: Session) -> CausalCollator:
         return CausalCollator(session.pad)
 
-    def scoring_collator(self, session: Session) -> CausalCollator:
-        return CausalCollator(session.pad)
-
     def predicted(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         return logits[:, :-1], labels[:, 1:]
 

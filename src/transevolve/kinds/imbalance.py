@@ -52,8 +52,8 @@ def hidden_rare_classes(found: ClassificationScores, training: TrainingOptions) 
     if found.accuracy - found.macro_f1 < GAP or max(rows) < UNEQUAL * min(rows):
         return []
     missed = sorted((s for s in found.classes if s.rows and s.recall < MISSED), key=lambda score: score.recall)
-    named = quoted([score.label for score in missed[:NAMED]])
-    rest = f"; of {named}{' and others' if len(missed) > NAMED else ''} it finds less than half" if missed else ""
+    named = quoted([score.label for score in missed[:NAMED]]) + (" and others" if len(missed) > NAMED else "")
+    rest = f"; it finds less than half of the rows of {named}" if missed else ""
     untried = [f"--training.{name} {value}" for name, value in REMEDIES.items() if getattr(training, name) != value]
     advice = f". Try {' and '.join(untried)}" if untried else ""
     return [

@@ -1,7 +1,6 @@
 """All kinds of task by name. To add a kind, write a file and add a line here."""
 
 from pathlib import Path
-from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
 
@@ -68,13 +67,10 @@ def resolve(recipe: Recipe) -> Kind:
     """Set the defaults of the kind of task, and raise an error for settings that it cannot use."""
     kind = kind_of(recipe)
     for key, reason in kind.refused.items():
-        options, name = _setting(recipe, key)
-        if getattr(options, name):
+        if recipe.get(key):
             raise UserError(f"{key} {reason}: remove it")
     for key, value in kind.defaults.items():
-        options, name = _setting(recipe, key)
-        if getattr(options, name) is None:
-            setattr(options, name, value)
+        recipe.set_default(key, value)
     select = recipe.training.select
     if select is None:
         recipe.training.select = next(iter(kind.metrics))
@@ -88,14 +84,8 @@ def resolve(recipe: Recipe) -> Kind:
 
 def decide(kind: Kind, recipe: Recipe, data: TextData) -> list[str]:
     """Set defaults that depend on the data; returns the keys that were set."""
-    decided = []
     found = {"training.patience": _patience(kind, recipe, data), **kind.decide(recipe, data)}
-    for key, value in found.items():
-        options, name = _setting(recipe, key)
-        if getattr(options, name) is None:
-            setattr(options, name, value)
-            decided.append(key)
-    return decided
+    return [key for key, value in found.items() if recipe.set_default(key, value)]
 
 
 def _patience(kind: Kind, recipe: Recipe, data: TextData) -> int:
@@ -105,8 +95,3 @@ def _patience(kind: Kind, recipe: Recipe, data: TextData) -> int:
     if is_paired(data.tokenizer):
         return PAIR_PATIENCE
     return START_PATIENCE if recipe.model.start is not None else kind.patience
-
-
-def _setting(recipe: Recipe, key: str) -> tuple[Any, str]:
-    group, name = key.split(".")
-    return getattr(recipe, group), name

@@ -124,7 +124,11 @@ class Regression(EncoderKind):
         )
     }
     metrics: ClassVar[Mapping[str, bool]] = {
-        **{"mse": False, "mae": False, "r2": True, "pearson": True, "spearman": True},
+        "mse": False,
+        "mae": False,
+        "r2": True,
+        "pearson": True,
+        "spearman": True,
         "loss": False,
     }
     refused: ClassVar[Mapping[str, str]] = {

@@ -59,7 +59,7 @@ class Session:
     def inference(self) -> Iterator[None]:
         """Evaluation mode, no gradients, and the precision of training; the model's mode is restored.
 
-        What is not int8 in a quantized model is computed in bfloat16 if the CPU has instructions for it.
+        In a quantized model, everything that is not int8 is computed in bfloat16 if the CPU has instructions for it.
         """
         training, bf16 = self.model.training, self.recipe.training.precision == "bf16"
         bf16 = bf16 or (is_int8(self.model) and cpu_multiplies_bfloat16())

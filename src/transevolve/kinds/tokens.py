@@ -64,7 +64,10 @@ class Tokens(LabelledKind):
         )
     }
     metrics: ClassVar[Mapping[str, bool]] = {
-        **{"f1": True, "precision": True, "recall": True, "accuracy": True},
+        "f1": True,
+        "precision": True,
+        "recall": True,
+        "accuracy": True,
         "loss": False,
     }
     refused: ClassVar[Mapping[str, str]] = {"training.class_weights": "applies to classes of texts, not to tags"}

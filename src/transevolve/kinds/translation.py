@@ -109,17 +109,8 @@ class Translation(Kind):
     name = "translation"
     noun = "a translation model"
     command = "translate"
-    defaults: ClassVar[Mapping[str, Any]] = {
-        "training.beta2": 0.98,
-        "training.eps": 1e-9,
-        "model.label_smoothing": 0.1,
-    }
-    metrics: ClassVar[Mapping[str, bool]] = {
-        "bleu": True,
-        "loss": False,
-        "bleu_lowercase": True,
-        "chrf": True,
-    }
+    defaults: ClassVar[Mapping[str, Any]] = {"training.beta2": 0.98, "training.eps": 1e-9, "model.label_smoothing": 0.1}
+    metrics: ClassVar[Mapping[str, bool]] = {"bleu": True, "loss": False, "bleu_lowercase": True, "chrf": True}
     scored_alike = False
     evaluation_options = frozenset({"source", "reference", "against"})
     head = TRANSLATES
@@ -215,12 +206,7 @@ def run_search(recipe: Recipe, **changes: Any) -> BeamOptions:
         )
     if not 0 <= asked["length_penalty"] < math.inf:
         raise UserError(f"--length_penalty must be a number of at least 0, not {asked['length_penalty']}")
-    return BeamOptions(
-        beams=asked["beam"],
-        alpha=asked["length_penalty"],
-        extra_length=asked["extra_length"],
-        n_best=asked["n_best"],
-    )
+    return BeamOptions(asked["beam"], asked["length_penalty"], asked["extra_length"], n_best=asked["n_best"])
 
 
 def translate_ids(

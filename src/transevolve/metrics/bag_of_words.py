@@ -21,7 +21,7 @@ MOST_CHARACTERS = 100_000_000
 MOST_WORDS = 200_000
 MOST_WORK = 4e10
 """The maximum number of multiplications of logistic regression, about a minute on one core."""
-ADVICE = "the bag of words is ahead: use it, or give more text with --data.unlabelled, or more rows"
+ADVICE = "the bag of words scores better than the model: use it, or add texts with --data.unlabelled or labelled rows"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """BLEU and chrF with sacreBLEU, on untokenized text, with their signatures."""
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +8,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
+from ..core.environment import variable
 from ..core.errors import UserError
 
 SEED = 12345
@@ -105,7 +104,8 @@ def compare(
     _require_same_lines(references, {"translations a": hypotheses_a, "translations b": hypotheses_b})
     if samples < 1 or seed < 1:
         raise UserError(f"samples and seed must be at least 1, not {samples} and {seed}")
-    with _sacrebleu_seed(seed):
+    # sacreBLEU reads its seed from the environment only; 0 would mean unseeded.
+    with variable("SACREBLEU_SEED", str(seed)):
         test = PairedTest(
             [("a", hypotheses_a), ("b", hypotheses_b)],
             {"BLEU": BLEU(tokenize="13a"), "chrF2": CHRF()},
@@ -128,20 +128,6 @@ def _difference(results: Sequence[Any], signature: Any) -> Difference:
         p_value=float(b.p_value) if a.score != b.score else 1.0,
         signature=str(signature),
     )
-
-
-@contextmanager
-def _sacrebleu_seed(seed: int) -> Iterator[None]:
-    """Set the seed of sacreBLEU, which reads it only from the environment; 0 would mean unseeded."""
-    before = os.environ.get("SACREBLEU_SEED")
-    os.environ["SACREBLEU_SEED"] = str(seed)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["SACREBLEU_SEED"]
-        else:
-            os.environ["SACREBLEU_SEED"] = before
 
 
 def _require_same_lines(references: Sequence[str], systems: Mapping[str, Sequence[str]]) -> None:

@@ -58,7 +58,7 @@ class TextModel(PreTrainedModel):
             module.reset_parameters()  # pyright: ignore[reportCallIssue]
         if isinstance(module, self.initialized) and self.config.initializer_range is not None:
             for name, weight in module.named_parameters():
-                if weight.ndim > 1 and name != "depth_weight":  # whose rows are vectors
+                if weight.ndim > 1 and name != "depth_weight":  # the rows of depth_weight are separate vectors
                     nn.init.normal_(weight, std=self.config.initializer_range)
         if isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
@@ -104,8 +104,8 @@ class TextModel(PreTrainedModel):
         return (model, info) if output_loading_info else model
 
     def _move_missing_keys_from_meta_to_device(self, missing_keys: Any, *args: Any, **kwargs: Any) -> None:
-        """Raises ValueError before memory is taken for weights that are missing or of another shape: a config.json
-        from elsewhere may ask for more than there is."""
+        """Raises ValueError for missing weights and weights of another shape before memory is allocated for them: an
+        untrusted config.json may describe a model that does not fit in memory."""
         lacking = missing_keys - self.all_tied_weights_keys.keys()
         lacking = sorted(key for key in lacking if not key.startswith(HEADS))
         if lacking and not _MAY_DIFFER.get():

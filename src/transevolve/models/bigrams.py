@@ -1,4 +1,4 @@
-"""Weights of pairs of neighbouring tokens, which a bag of words cannot tell from its single tokens ("not good")."""
+"""Weights for pairs of neighbouring tokens, such as "not good", which a bag of words cannot represent."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,8 +14,8 @@ SCALE = 30.0
 class BigramWeights(nn.Module):
     """Logits from pairs of neighbouring tokens: 30 times the sum of their weights, divided by sqrt(number of tokens).
 
-    A pair has the slot of its hash, and only the pair that owns a slot is known. Any other pair counts as zero, so that
-    what training has not seen does not change a prediction. At first no pair is known.
+    The hash of a pair selects its slot. Only the pair that owns the slot has a weight; any other pair counts as zero,
+    so that pairs not seen in training do not change a prediction. Initially no slot has an owner.
     """
 
     owner: Tensor
@@ -32,7 +32,7 @@ class BigramWeights(nn.Module):
         nn.init.constant_(self.owner, -1)
 
     def places(self, first: Int[Tensor, "*n"], second: Int[Tensor, "*n"]) -> tuple[Tensor, Tensor]:
-        """The slot of each pair, and the number that its owner has there."""
+        """The slot of each pair, and the number that identifies the pair as the owner of a slot."""
         return (first * FACTOR + second) % len(self.owner), first * self.vocab_size + second
 
     def forward(

@@ -115,8 +115,7 @@ class TransEvolveConfig(PreTrainedConfig, ModelSettings):
     def validate_choices(self):
         """Called by `@strict`."""
         if self.attention not in BACKENDS:
-            known = list(BACKENDS)
-            raise ValueError(f"unknown attention {self.attention!r}" + suggestion(self.attention, known))
+            raise ValueError(f"unknown attention {self.attention!r}" + suggestion(self.attention, BACKENDS))
         if self.convention == "reference":
             if self.hidden_size != 64 * self.num_attention_heads:
                 raise ValueError(

@@ -9,7 +9,7 @@ from .cache import TransEvolveCache
 
 
 class CachedGeneration:
-    """The methods that `generate` needs of a model whose cache is a `TransEvolveCache`."""
+    """The methods that `generate` needs from a model whose cache is a `TransEvolveCache`."""
 
     def new_cache(self, max_length: int | None = None, sentences: int = 1) -> TransEvolveCache:
         """An empty cache whose rows are beams of `sentences`; `max_length` is the largest length, if known."""
@@ -24,7 +24,7 @@ class CachedGeneration:
         return past_key_values
 
     def wants_cache(self: Any, use_cache: bool | None, labels: Tensor | None) -> bool:
-        """As configured by default, except where no token can follow: in training, with labels, in a graph."""
+        """By default as configured, but False if no token can follow: in training, with labels, in a graph."""
         if use_cache is not None:
             return use_cache
         return self.config.use_cache and not self.training and labels is None and not is_compiling()

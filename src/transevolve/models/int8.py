@@ -146,8 +146,8 @@ def is_int8(model: PreTrainedModel) -> bool:
 
 
 def int8_weights(floats: PreTrainedModel, model: PreTrainedModel) -> dict[str, Tensor]:
-    """What to store of a quantized model: the weights of the original by their names, int8 with scales where it has
-    them. A shared weight is stored once."""
+    """The tensors to store for a quantized model, by their names in the original: int8 weights with their scales, and
+    all other weights unchanged. A shared weight is stored once."""
     made = {name: module for name, module in model.named_modules() if isinstance(module, Int8Matrix)}
     stored: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -164,7 +164,7 @@ def int8_weights(floats: PreTrainedModel, model: PreTrainedModel) -> dict[str, T
 
 
 def float_weights(stored: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that a stored int8 model stands for, in float32."""
+    """The stored weights, dequantized to float32."""
     found = {}
     for name, tensor in stored.items():
         scale = stored.get(f"{name.removesuffix('.weight')}.{SCALE}")
@@ -176,7 +176,7 @@ def float_weights(stored: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restore(model: PreTrainedModel, stored: dict[str, Tensor]) -> PreTrainedModel:
-    """A model that holds `float_weights(stored)`, as it was quantized before."""
+    """Quantizes a model that contains `float_weights(stored)`, with exactly the stored int8 weights and scales."""
     quantize(model)
     for name, module in model.named_modules():
         if isinstance(module, Int8Matrix) and f"{name}.{SCALE}" in stored:

@@ -40,7 +40,10 @@ class PeerPreTrainedModel(TextModel):
         input_ids, attention_mask, inputs_embeds, position_ids, *shown = inputs
         trace = self.new_trace(*shown)
         if trace is not None and trace.attentions is not None:
-            raise ValueError(f"system {self.config.system!r} has no output_attentions: not every system forms a matrix")
+            raise ValueError(
+                f"system {self.config.system!r} does not support output_attentions: not every system has an attention"
+                " matrix"
+            )
         x = embed(self.embedding, input_ids, inputs_embeds, position_ids=position_ids)
         mask = key_padding_mask(self.embedding, input_ids, attention_mask, x.shape[:2])
         y = self.encoder(x, mask, trace=trace)

@@ -38,9 +38,11 @@ class TextSettings:
         "mean", "mean of the tokens of a text, or weighted: their mean with learned weights exp(w[token])."
     )
     bigrams: int = setting(
-        0, "Pairs of neighbouring tokens of which a classifier that starts as a bag has weights.", Range(0, 2**24)
+        0,
+        "Number of pairs of neighbouring tokens with a weight each, in a classifier that starts as a bag of words.",
+        Range(0, 2**24),
     )
-    drop_unseen: bool = setting(False, "Ignore tokens that are in no training text.")
+    drop_unseen: bool = setting(False, "Ignore tokens that do not occur in the training texts.")
     initializer_range: float | None = setting(
         None,
         "Initial standard deviation of every learned matrix; by default the authors' initialization.",

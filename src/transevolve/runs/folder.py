@@ -75,7 +75,7 @@ def load_model(folder: Path, auto_class: Any, keep_int8: bool = True) -> PreTrai
 def _load_int8(folder: Path, auto_class: Any, keep_int8: bool) -> PreTrainedModel:
     stored = load_file(folder / INT8_WEIGHTS)
     weights, config = float_weights(stored), AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    with torch.device("meta"):  # a config.json may ask for more than there is memory
+    with torch.device("meta"):  # a config.json may describe a model that does not fit in memory
         planned = auto_class.from_config(config)
     shapes = {name: weight.shape for name, weight in planned.state_dict().items()}
     tied = planned.all_tied_weights_keys

@@ -61,6 +61,7 @@ class Result:
         data: TextData,
         model: PreTrainedModel,
         rows: list[dict[str, Any]],
+        *,
         best_step: int,
         validation: dict[str, float],
         test: dict[str, float] | None,
@@ -68,6 +69,8 @@ class Result:
         refit_seconds: float | None = None,
         yardstick: dict[str, Any] | None = None,
         baseline: dict[str, dict[str, float]] | None = None,
+        self_training: dict[str, Any] | None = None,
+        average: dict[str, Any] | None = None,
     ) -> "Result":
         evaluations = [
             {key.removeprefix("eval_"): value for key, value in row.items()}
@@ -89,7 +92,7 @@ class Result:
             selected_on=data.report.selection,
             validation=validation,
             test=test,
-            seconds=last["seconds"] + (refit_seconds or 0.0),
+            seconds=last["seconds"] + (refit_seconds or 0.0) + (self_training or {}).get("seconds", 0.0),
             seconds_per_epoch=seconds_per_epoch(rows),
             tokens_per_second=sorted(rates)[len(rates) // 2] if rates else 0.0,
             seed=recipe.training.seed,
@@ -100,11 +103,13 @@ class Result:
             refit=refit_seconds is not None,
             start=recipe.model.start,
             baseline=baseline or {},
+            self_training=self_training,
+            average=average,
         )
 
 
 def seconds_per_epoch(rows: list[dict[str, Any]]) -> float:
-    """The seconds of an epoch, of whose steps a short run made a few; its validations are as long as they were."""
+    """The seconds per epoch; in a run of less than one epoch, the steps are extrapolated, but not the validations."""
     last, scored = rows[-1], 0.0
     for before, row in pairwise(rows):
         if any(name.startswith("eval_") for name in row):

@@ -37,7 +37,7 @@ def require_own_folder(folder: Path, recipe: Recipe, ours: bool) -> None:
         return
     before = load_run_recipe(folder)
     resolve(before)
-    if recipe.training.precision == "auto":  # resumes as it began, also on a machine of another kind
+    if recipe.training.precision == "auto":  # a resumed run keeps its precision, also on another machine
         recipe.training.precision = before.training.precision
     record = DataRecord.read(folder)
     changed = differences(before, recipe, {*RECOGNIZED, *(record.filled if record else dotted(recipe))})
@@ -57,7 +57,7 @@ def require_unchanged(folder: Path, recipe: Recipe) -> None:
     if changed is not None:
         raise UserError(
             f"{folder} is finished, and {changed.settings} changed since then ({changed.details}): choose another"
-            f" --output to train on the new data; the results of the old are in {folder / RESULTS}"
+            f" --output to train on the new data; {folder / RESULTS} has the results on the old data"
         )
 
 

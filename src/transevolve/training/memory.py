@@ -54,10 +54,7 @@ def measured(kind: "Kind", config: PreTrainedConfig, rows: int, length: int) -> 
             [sys.executable, "-m", "transevolve.training.memory", folder, kind.auto_class.__name__],
             capture_output=True,
             text=True,
-            env={
-                **{k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD_", "LOCAL_"))},
-                **ALLOCATOR,
-            },
+            env={k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD_", "LOCAL_"))} | ALLOCATOR,
             check=False,
         )
     if done.returncode:

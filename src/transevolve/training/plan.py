@@ -39,7 +39,7 @@ class Plan:
         measured: Number of timed steps.
         rate: Tokens per second in training, with padding.
         seconds: Estimated time of all steps and validations.
-        core_seconds: The same in seconds of one core, which other programs on the machine do not lengthen.
+        core_seconds: The same in seconds of one core, which does not include waiting for other processes.
         memory: Peak memory of the largest batch, in bytes.
     """
 
@@ -71,7 +71,7 @@ class Plan:
 
 
 def plan(recipe: Recipe) -> Plan:
-    """Load the data, build the model, and train for some seconds; nothing is written."""
+    """Load the data, build the model, and time some training steps; no run is written."""
     kind, tokenizer = settle(recipe)
     check_training(recipe.training)
     recipe.training.precision, _ = choose_precision(recipe.training.precision)

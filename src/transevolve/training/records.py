@@ -1,12 +1,11 @@
 """Records of a sweep: one small file per finished case with its settings and results, to keep under version control."""
 
 import json
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.files import dotted
+from ..config.files import dotted, train_command
 from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import write_atomically
@@ -32,21 +31,16 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
 
 
 def keep(path: Path, recipe: Recipe, results: dict[str, Any]) -> dict[str, Any]:
-    """Write the record; returns its results: without this machine's folders, with a command that trains the case."""
+    """Write the record; returns its results, without local paths and with a command that trains the case."""
     kept = public({**results, "command": command_of(recipe)})
     write_atomically(path, json.dumps({"settings": settings_of(recipe), "results": kept}, indent=1) + "\n")
     return kept
 
 
 def command_of(recipe: Recipe) -> str:
-    """The command that trains this recipe, wherever its data are."""
-    settings = settings_of(recipe) | ({} if recipe.data.path is None else {"data.path": public(recipe.data.path)})
-    flags = [
-        f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
-        for key, values in settings.items()
-        for value in (values if isinstance(values, list) else [values])
-    ]
-    return shlex.join(["transevolve", "train", *flags])
+    """The command that trains this recipe, with the path of its data reduced to a file name."""
+    path = {} if recipe.data.path is None else {"data.path": public(recipe.data.path)}
+    return train_command(None, settings_of(recipe) | path)
 
 
 def find(path: Path, recipe: Recipe) -> dict[str, Any] | None:

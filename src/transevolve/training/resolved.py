@@ -23,14 +23,7 @@ def fill_in(recipe: Recipe, data: TextData, model: PreTrainedModel, batches: Bat
         used["training.batch_tokens"] = batches.tokens
     if recipe.training.memory is None:
         used["training.accumulation"] = batches.parts
-    filled = []
-    for key, value in used.items():
-        section, name = key.split(".")
-        options = getattr(recipe, section)
-        if value is not None and getattr(options, name) is None:
-            setattr(options, name, value)
-            filled.append(key)
-    return filled
+    return [key for key, value in used.items() if value is not None and recipe.set_default(key, value)]
 
 
 def _model_settings(recipe: Recipe, model: PreTrainedModel) -> dict[str, Any]:

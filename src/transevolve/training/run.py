@@ -2,100 +2,36 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from accelerate import PartialState
-from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
+from transformers import PreTrainedModel
 
-from ..config.files import recipe_yaml
-from ..config.recipe import Recipe
 from ..core.errors import UserError
 from ..core.files import write_atomically
 from ..core.messages import say
-from ..core.private import sharded_modules
 from ..data import TextData
-from ..data.batching import Batches, RowStore, default_tokens
 from ..data.options import Split
 from ..data.stored import Chained
-from ..kinds.base import Kind, Score
-from ..kinds.session import Session
-from ..kinds.start import copy_weights
-from ..runs.averaging import write_average
-from ..runs.data_record import DataRecord, require_same_prepared
-from ..runs.folder import load_errors, load_model, publish_model
-from ..runs.metrics_file import MetricsFile
-from ..runs.names import AVERAGE, CHECKPOINTS, CURVES, DATA, RECIPE, REFIT, RESULTS, SELF_TRAINING, TENSORBOARD
+from ..runs.folder import publish_model
+from ..runs.names import CURVES, REFIT, RESULTS, SELF_TRAINING
 from ..runs.plots import write_curves
-from ..runs.results import Result, machine_facts
-from ..runs.storage import checkpoints
-from .callbacks.metrics import ClaimFolder, RecordMetrics
-from .callbacks.progress import ShowProgress
-from .callbacks.signals import StopOnSignal
-from .callbacks.tensorboard import tensorboard
-from .callbacks.validation import SelectAgain, ValidateThenSave
-from .hf_arguments import training_arguments
-from .memory import parts_within
+from ..runs.results import Result
+from .fit import Fit
 from .processes import decided_by_main
-from .resolved import fill_in
-from .resume import Resumption, find_resumption
 from .self_training import guessed_texts, with_guesses
-from .trainer import EvolveTrainer
 
 
-class Interrupted(Exception):
-    """The run was stopped by a signal, after saving a checkpoint."""
-
-
-@dataclass
-class Run:
-    """The recipe, data and state of one run.
-
-    Attributes:
-        chosen: Fields of the model's configuration that another run chose on validation.
-    """
-
-    recipe: Recipe
-    folder: Path
-    data: TextData
-    state: PartialState
-    stop: StopOnSignal
-    kind: Kind
-    decided: Sequence[str] = ()
-    validates: bool = True
-    chosen: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self):
-        self.training = self.recipe.training
-        self.metric = str(self.training.select)
-        device: Any = self.state.device
-        self.facts = machine_facts(device) | {"precision": self.training.precision}
-        if self.data.train is None or not len(self.data.train):
-            raise UserError("there are no training rows")
-        self.rows = RowStore(self.data.train)
-        if self.data.validation is None:
-            raise UserError("there are no validation rows to select a model by: set data.validation")
-
-    def session(self, model: PreTrainedModel) -> Session:
-        share: dict[str, Any] = {"process": self.state.process_index, "processes": self.state.num_processes}
-        tokens = self.training.eval_tokens
-        device: Any = self.state.device
-        return Session(model, self.data.tokenizer, self.recipe, device, tokens, **share)
-
-    def score(self, model: PreTrainedModel, split: Split, final: bool) -> Score:
-        rows = self.data.split(split)
-        assert rows is not None
-        return self.kind.score(self.session(model), rows, final=final)
+class Run(Fit):
+    """A training whose best model is published in the run folder and scored."""
 
     def result(self, command: str) -> Result:
-        metrics = MetricsFile(self.folder)
-        best_step = self.fit(metrics)
+        best_step = self.fit()
         splits: tuple[Split, ...] = ("validation",) if self.training.refit else ("validation", "test")
-        model = self.published(self.folder / CHECKPOINTS / f"checkpoint-{best_step}", splits)
+        model = self.published(self.checkpoint(best_step), splits)
         again = self.score(model, "validation", final=False)
-        self.check_reloaded(again.metrics, best_step, metrics)
+        self.check_reloaded(again.metrics, best_step)
         scored = again if self.kind.scored_alike else self.score(model, "validation", final=True)
         validation, data, taught, average = scored.metrics, self.data, None, None
         if self.training.average:
@@ -109,25 +45,23 @@ class Run:
         test = tested and tested.metrics
         for split, scores in (("validation", validation), ("test", test or {})):
             require_finite(scores, f"the selected model on {split}")
-        rows = metrics.rows()
-        yardstick = self.yardstick(validation, test)
+        rows = self.log.rows()
         result = Result.gather(
             self.recipe,
             command,
             self.data,
             model,
             rows,
-            best_step,
-            validation,
-            test,
-            self.facts,
-            refit_seconds,
-            yardstick,
-            self.kind.baseline(self.data),
+            best_step=best_step,
+            validation=validation,
+            test=test,
+            machine=self.facts,
+            refit_seconds=refit_seconds,
+            yardstick=self.yardstick(validation, test),
+            baseline=self.kind.baseline(self.data),
+            self_training=taught,
+            average=average,
         )
-        if taught is not None:
-            result = replace(result, self_training=taught, seconds=result.seconds + taught["seconds"])
-        result = replace(result, average=average)
         if self.state.is_main_process:
             for note in (tested or scored).notes(self.training):
                 say(note)
@@ -144,34 +78,26 @@ class Run:
             if sizes:
                 say(f"scoring {checkpoint.name.replace('checkpoint-', 'the model of step ')} on {' and '.join(sizes)}")
         self.state.wait_for_everyone()
-        model: PreTrainedModel = load_model(self.folder, self.kind.auto_class)
-        return model.to(self.state.device)  # pyright: ignore[reportArgumentType]
+        return self.loaded(self.folder)
 
     def averaged(
         self, model: PreTrainedModel, best_step: int, alone: dict[str, float], validation: dict[str, float]
     ) -> tuple[PreTrainedModel, dict[str, float], dict[str, Any]]:
         """Average the last checkpoints; returns the better model, its scores and what was compared."""
         steps, folder = self.average()
-        other = load_model(folder, self.kind.auto_class).to(self.state.device)  # pyright: ignore[reportArgumentType]
+        other = self.loaded(folder)
         # Fields of its configuration come from the last checkpoint and are published with it.
         scores = self.score(other, "validation", final=bool(self.kind.chosen_on_validation)).metrics
         better = self.better(scores, alone)
         if self.state.is_main_process:
             compared = f"{self.metric} {scores[self.metric]:.4f}, step {best_step:,} {alone[self.metric]:.4f}"
-            say(f"average of {len(steps)} checkpoints: {compared}; the {'average' if better else 'latter'} is kept")
+            kept = "the average" if better else f"step {best_step:,}"
+            say(f"average of {len(steps)} checkpoints: {compared}; {kept} is kept")
         facts = {"steps": steps, "used": better, "before": alone, "after": scores}
         if not better:
             return model, validation, facts
         model = self.published(folder, () if self.training.refit else ("test",))
         return model, scores if self.kind.scored_alike else self.score(model, "validation", final=True).metrics, facts
-
-    def average(self) -> tuple[list[int], Path]:
-        """The steps of the last checkpoints, and a folder with the mean of their weights."""
-        found, folder = checkpoints(self.folder / CHECKPOINTS)[-self.training.average :], self.folder / AVERAGE
-        if self.state.is_main_process and not folder.exists():
-            write_average([path for _, path in found], folder)
-        self.state.wait_for_everyone()
-        return [step for step, _ in found], folder
 
     def better(self, scores: dict[str, float], others: dict[str, float]) -> bool:
         gain = scores[self.metric] - others[self.metric]
@@ -189,13 +115,12 @@ class Run:
         if self.state.is_main_process:
             say(f"self-training: training again with {len(guessed[0]):,} texts labelled by the model")
         data = with_guesses(self.data, *guessed)
-        again = Run(self.recipe, self.folder / SELF_TRAINING, data, self.state, self.stop, self.kind)
+        again = Fit(self.recipe, self.folder / SELF_TRAINING, data, self.state, self.stop, self.kind)
         again.folder.mkdir(exist_ok=True)
-        checkpoint = again.folder / CHECKPOINTS / f"checkpoint-{again.fit(MetricsFile(again.folder))}"
-        other = load_model(checkpoint, self.kind.auto_class).to(self.state.device)  # pyright: ignore[reportArgumentType]
-        scores = self.score(other, "validation", final=False).metrics
+        checkpoint = again.checkpoint(again.fit())
+        scores = self.score(self.loaded(checkpoint), "validation", final=False).metrics
         better = self.better(scores, validation)
-        seconds = MetricsFile(again.folder).rows()[-1]["seconds"]
+        seconds = again.log.rows()[-1]["seconds"]
         facts = {"texts": len(guessed[0]), "used": better, "before": validation, "after": scores, "seconds": seconds}
         if self.state.is_main_process:
             compared = f"{self.metric} {validation[self.metric]:.4f} before, {scores[self.metric]:.4f} after"
@@ -212,13 +137,11 @@ class Run:
         recipe = replace(self.recipe, training=options)
         chosen = {name: getattr(selected.config, name) for name in self.kind.chosen_on_validation}
         folder, rows = self.folder / REFIT, joined(data)
-        again = Run(recipe, folder, rows, self.state, self.stop, self.kind, validates=False, chosen=chosen)
+        again = Fit(recipe, folder, rows, self.state, self.stop, self.kind, validates=False, chosen=chosen)
         again.folder.mkdir(exist_ok=True)
-        metrics = MetricsFile(again.folder)
-        step = again.fit(metrics)
-        seconds = metrics.rows()[-1]["seconds"] if metrics.rows() else 0.0
-        trained = again.average()[1] if averaged else again.folder / CHECKPOINTS / f"checkpoint-{step}"
-        return self.published(trained, ("test",)), seconds
+        trained, logged = again.checkpoint(again.fit()), again.log.rows()
+        model = self.published(again.average()[1] if averaged else trained, ("test",))
+        return model, logged[-1]["seconds"] if logged else 0.0
 
     def yardstick(self, validation: dict[str, float], test: dict[str, float] | None) -> dict[str, Any] | None:
         """Scores of a simple method on the same rows, in the main process."""
@@ -234,104 +157,9 @@ class Run:
         say("\n".join(found.lines(validation, test)))
         return found.as_dict()
 
-    def fit(self, metrics: MetricsFile) -> int:
-        """Train to the end; returns the step with the best validation score, or the last step without validation."""
-        set_seed(self.training.seed)
-        model = self.kind.build(self.recipe, self.data)
-        model.config.update(dict(self.chosen))
-        batches = self.batches(model)
-        self.filled = [*self.decided, *fill_in(self.recipe, self.data, model, batches)]
-        checkpoints = self.folder / CHECKPOINTS
-        better = self.kind.metrics[self.metric]
-        arguments = training_arguments(
-            self.training, checkpoints, batches.parts, self.metric, better, sharded_modules(model), self.validates
-        )
-        resumed = decided_by_main(
-            self.state,
-            lambda: find_resumption(checkpoints, self.training, self.metric, better, self.validates),
-        )
-        if resumed.checkpoint is not None:
-            require_same_prepared(self.folder, self.data)
-        if resumed.finished is not None:
-            return resumed.finished
-        if resumed.checkpoint is None:
-            self.kind.start(model, self.recipe, self.data)
-            if self.recipe.model.start is not None:
-                copy_weights(Path(self.recipe.model.start), model)
-        callbacks = self.callbacks(metrics, resumed)
-        trainer = EvolveTrainer(
-            model,
-            arguments,
-            options=self.training,
-            train=self.rows,
-            validation=self.data.validation,
-            batches=batches,
-            tokenizer=self.data.tokenizer,
-            collate=self.kind.collator(self.session(model)),
-            score=lambda model: self.score(model, "validation", final=False).metrics,
-            loss=self.kind.loss(self.recipe, self.data),
-            callbacks=callbacks,
-        )
-        try:
-            trainer.train(resume_from_checkpoint=None if resumed.checkpoint is None else str(resumed.checkpoint))
-        except Exception as error:
-            if resumed.checkpoint is None or trainer.stepped:
-                raise
-            with load_errors(resumed.checkpoint, "; remove it, and the same command resumes from the one before"):
-                raise error
-        finally:
-            for callback in callbacks:
-                if isinstance(callback, ShowProgress):
-                    callback.close()
-        if self.stop.asked and trainer.state.global_step < trainer.state.max_steps:
-            raise Interrupted(f"saved at step {trainer.state.global_step:,}; the same command resumes from there")
-        if not self.validates:
-            return trainer.state.global_step
-        if trainer.state.best_global_step is None:
-            raise UserError(f"no model was validated in {trainer.state.global_step:,} steps: lower training.eval_steps")
-        return trainer.state.best_global_step
-
-    def callbacks(self, metrics: MetricsFile, resumed: Resumption) -> list[Any]:
-        """The callbacks in calling order: those that change the control flow come before those that record."""
-        found: list[Any] = [self.stop, ValidateThenSave()]
-        if resumed.selected is not None:
-            found.append(SelectAgain(*resumed.selected))
-        if self.training.patience:
-            found.append(EarlyStoppingCallback(self.training.patience))
-        if self.state.is_main_process:
-            if self.validates:
-                record = DataRecord.of(self.recipe.data, self.data, self.filled).as_json()
-                found.append(ClaimFolder({self.folder / RECIPE: recipe_yaml(self.recipe), self.folder / DATA: record}))
-            found += [RecordMetrics(metrics), ShowProgress(self.folder.name)]
-            if self.training.tensorboard:
-                found.append(tensorboard(self.folder / TENSORBOARD))
-        return found
-
-    def batches(self, model: PreTrainedModel) -> Batches:
-        options = self.training
-        lengths = self.rows.lengths
-        tokens = options.batch_tokens
-        if tokens is None and options.batch_size is None:
-            tokens = default_tokens(lengths)
-        batches = Batches(
-            lengths,
-            rows=options.batch_size,
-            tokens=tokens,
-            parts=options.accumulation or 1,
-            process=self.state.process_index,
-            processes=self.state.num_processes,
-            seed=options.seed,
-        )
-        budget = options.memory
-        if budget is not None:
-            batches.parts = decided_by_main(self.state, lambda: parts_within(budget, self.kind, model.config, batches))
-            if self.state.is_main_process:
-                say(f"each batch is processed in {batches.parts} parts to stay within {budget}")
-        return batches
-
-    def check_reloaded(self, validation: dict[str, float], best_step: int, metrics: MetricsFile) -> None:
+    def check_reloaded(self, validation: dict[str, float], best_step: int) -> None:
         """Raise an error if the reloaded model does not score as it did during training."""
-        recorded = [row for row in metrics.rows() if row["step"] == best_step and f"eval_{self.metric}" in row]
+        recorded = [row for row in self.log.rows() if row["step"] == best_step and f"eval_{self.metric}" in row]
         if not recorded:
             return
         before, now = recorded[-1][f"eval_{self.metric}"], validation[self.metric]

@@ -95,7 +95,7 @@ def typed(settings: dict[str, Any], source: str = "") -> dict[str, Any]:
 
 
 def run_sweep(sweep: Sweep, folder: Path, recorded: Path | None = None, train: bool = True) -> list[Outcome]:
-    """Train what is neither finished nor recorded, the first seed of every case first; a failure stops no other."""
+    """Train the cases that are neither finished nor recorded, the first seed of each first; failures do not stop it."""
     outcomes, todo = [], []
     for number, (settings, seeds) in enumerate(sweep.cases()):
         outcomes.append(Outcome(settings))
@@ -125,7 +125,7 @@ def run_sweep(sweep: Sweep, folder: Path, recorded: Path | None = None, train: b
 
 
 def plan_sweep(sweep: Sweep, folder: Path, recorded: Path | None = None) -> list[tuple[dict[str, Any], int, Plan]]:
-    """Estimate the cases that are neither finished nor recorded: settings, seeds that are missing, time of each."""
+    """The settings, the number of missing seeds and the plan of each case that is neither finished nor recorded."""
     found = []
     for settings, seeds in sweep.cases():
         missing = [
@@ -261,7 +261,7 @@ def write_tables(sweep: Sweep, folder: Path, outcomes: list[Outcome]) -> None:
 
 
 def plan_table(plans: list[tuple[dict[str, Any], int, Plan]]) -> tuple[list[str], list[list[str]]]:
-    columns = ["case", "seeds", "steps", "precision", "tokens/s", "time a seed", "core-hours a seed"]
+    columns = ["case", "seeds", "steps", "precision", "tokens/s", "time per seed", "core-hours per seed"]
     rows = []
     for settings, seeds, found in plans:
         numbers = [str(seeds), f"{found.steps:,}", found.precision, f"{found.rate:,.0f}"]
@@ -270,7 +270,7 @@ def plan_table(plans: list[tuple[dict[str, Any], int, Plan]]) -> tuple[list[str]
 
 
 def write_plans(sweep: Sweep, folder: Path, plans: list[tuple[dict[str, Any], int, Plan]]) -> None:
-    """Write plan.json: what the cases that are not recorded would cost on this machine."""
+    """Write plan.json: the estimated cost, on this machine, of the cases that are not recorded."""
     header = {"recipe": recipe_of(sweep), **describe_machine()}
     kept = ("system", "precision", "steps", "parameters", "measured", "rate", "seconds", "core_seconds")
     rows = [{"settings": s, "seeds": n, **{key: getattr(found, key) for key in kept}} for s, n, found in plans]

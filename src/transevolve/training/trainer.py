@@ -96,12 +96,8 @@ class EvolveTrainer(Trainer):
         super().log(logs, start_time)
 
     def evaluate(self, *args, metric_key_prefix: str = "eval", **kwargs) -> dict[str, float]:
-        metrics = {
-            f"{metric_key_prefix}_{name}": value
-            for name, value in self.score(
-                self.accelerator.unwrap_model(self.model_wrapped, keep_torch_compile=False)
-            ).items()
-        }
+        model = self.accelerator.unwrap_model(self.model_wrapped, keep_torch_compile=False)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in self.score(model).items()}
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise UserError(f"{name} became {value} at step {self.state.global_step}: {ADVICE}")

@@ -90,16 +90,8 @@ class TransEvolveForConditionalGeneration(CachedGeneration, TransEvolvePreTraine
         self.check_keywords(kwargs)
         cache = self.checked_cache(past_key_values, self.wants_cache(use_cache, labels))
         start = 0 if cache is None else cache.get_seq_length()
-        encoded = self._encoded(
-            encoder_outputs,
-            start,
-            input_ids,
-            attention_mask,
-            inputs_embeds,
-            None,
-            output_hidden_states,
-            output_attentions,
-        )
+        inputs = (input_ids, attention_mask, inputs_embeds, None, output_hidden_states, output_attentions)
+        encoded = self._encoded(encoder_outputs, start, *inputs)
         memory = encoded.last_hidden_state
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)

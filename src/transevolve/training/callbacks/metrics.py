@@ -39,15 +39,8 @@ class RecordMetrics(TrainerCallback):
         self.started = self.last_time = time.perf_counter()
         self.last_tokens = state.num_input_tokens_seen
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **kwargs: Any,
-    ):
-        logs = logs or {}
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        logs: dict[str, float] = kwargs.get("logs") or {}
         if "train_loss" in logs:
             return
         now = time.perf_counter()

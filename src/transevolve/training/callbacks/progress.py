@@ -31,25 +31,12 @@ class ShowProgress(TrainerCallback):
         loss = "" if self.loss is None else f"loss {self.loss:.4f}, "
         return f"{loss}{rate:,.0f} tokens/s"
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **kwargs: Any,
-    ):
-        self.loss = (logs or {}).get("loss", self.loss)
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        self.loss = (kwargs.get("logs") or {}).get("loss", self.loss)
 
-    def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: dict[str, float] | None = None,
-        **kwargs: Any,
-    ):
-        numbers = [f"{name.removeprefix('eval_')} {value:.4f}" for name, value in (metrics or {}).items()]
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any):
+        metrics: dict[str, float] = kwargs.get("metrics") or {}
+        numbers = [f"{name.removeprefix('eval_')} {value:.4f}" for name, value in metrics.items()]
         text = f"validation at step {state.global_step:,} (epoch {state.epoch or 0:.2f}): {', '.join(numbers)}"
         if self.bar is not None:
             self.bar.say(text)
