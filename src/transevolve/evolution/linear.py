@@ -25,9 +25,9 @@ def multiply(
     x: Float[Tensor, "*batch inputs"], weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None
 ) -> Float[Tensor, "*batch outputs"]:
     """`torch.nn.functional.linear`, as `Linear` computes it."""
-    if x.numel() * weight.shape[0] < SMALLEST or not is_faster(x, weight):
-        return linear(x, weight, bias)
     if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or transforms_functions():
+        return linear(x, weight, bias)
+    if x.numel() * weight.shape[0] < SMALLEST or not is_faster(x, weight):
         return linear(x, weight, bias)
     return _Product.apply(x.reshape(-1, x.shape[-1]), weight, bias).view(*x.shape[:-1], -1)
 

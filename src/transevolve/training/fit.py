@@ -11,6 +11,7 @@ from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
 from ..config.files import recipe_yaml
 from ..config.recipe import Recipe
 from ..core.errors import UserError
+from ..core.machine import return_freed_memory
 from ..core.messages import say
 from ..core.private import sharded_modules
 from ..data import TextData
@@ -131,6 +132,7 @@ class Fit:
             loss=self.kind.loss(self.recipe, self.data),
             callbacks=callbacks,
         )
+        return_freed_memory()
         try:
             trainer.train(resume_from_checkpoint=None if resumed.checkpoint is None else str(resumed.checkpoint))
         except Exception as error:

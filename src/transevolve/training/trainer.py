@@ -16,6 +16,7 @@ from transformers.trainer_callback import PrinterCallback
 from ..config.recipe import TrainingOptions
 from ..core.errors import UserError
 from ..core.files import remove, report_full_disk
+from ..core.machine import return_freed_memory
 from ..data.batching import Batches, BatchLoader, Collator, RowStore
 from ..runs.names import PARTIAL
 from ..runs.storage import publish, rotate
@@ -102,6 +103,7 @@ class EvolveTrainer(Trainer):
             if not math.isfinite(value):
                 raise UserError(f"{name} became {value} at step {self.state.global_step}: {ADVICE}")
         self._require_finite_weights()
+        return_freed_memory()
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics

@@ -45,14 +45,17 @@ SPEEDS: dict[tuple[str, bool], Speed] = {
 def predicted(device: str, dtype: torch.dtype, depth: int = DEPTH, part: int = PART) -> dict[str, float] | None:
     """Seconds per score of one head in training, by backend; None for an unknown device.
 
-    `once` moves its matrix 2 (L + 3) times and multiplies 6 part operations per depth and 24 part for the scores;
-    `fused` computes 28 part operations at every depth, half of them again in backward, and moves no matrix.
+    `once` moves its matrix 2 (L + 3) times and takes 6 part operations per depth and 12 part for the scores. `fused`
+    moves no matrix. Where it computes the matrix again, it adds the scores twice per depth and once at the end; a fused
+    kernel takes 28 part operations per depth.
     """
     low = dtype.itemsize == 2 and (device != "cpu" or cpu_multiplies_bfloat16())
     speed = SPEEDS.get((device, low))
     if speed is None:
         return None
     once = max((6 * depth + 12) * part / speed.products, 2 * (depth + 3) * dtype.itemsize / speed.bytes)
+    if device in FusedBackend.recomputing:
+        return {"once": once, "fused": (14 * depth + 16) * part / speed.products}
     return {"once": once, "fused": 28 * depth * part / speed.fused}
 
 

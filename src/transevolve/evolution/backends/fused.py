@@ -129,7 +129,7 @@ def _split(x: Tensor, parts: int, dtype: torch.dtype) -> list[Tensor]:
 
 class FusedBackend(ExactBackend):
     name = "fused"
-    idea = "no matrix is stored: PyTorch's fused attention at every depth; on a CPU, pieces of `once`'s matrix"
+    idea = "attention computed again at every depth: no matrix is stored"
     complexity = "L (n^2 d + n^2 exponentials), memory n"
     recomputing: ClassVar[frozenset[str]] = frozenset({"cpu"})
     """Devices on which P is computed again at each depth."""
