@@ -1,6 +1,7 @@
 """`Linear` and `multiply`: oneDNN and MKL give the same products, and oneDNN is used only where it applies."""
 
 import copy
+import time
 
 import pytest
 import torch
@@ -60,6 +61,22 @@ def gradients(layer: nn.Linear, x: Tensor, power: int = 2) -> list[Tensor]:
     """Of a sum over relu(layer(x)), by x and the parameters."""
     y = torch.relu_(layer(x.flatten(0, -2)))
     return list(torch.autograd.grad(y.pow(power).sum(), [x, *layer.parameters()], create_graph=power > 2))
+
+
+@needs_onednn
+def test_spare_room_between_rows_is_no_slower():
+    """For such a weight oneDNN has only reference code."""
+    wide = torch.randn(2048, 512)
+    x, weight = torch.randn(1024, 64), wide[:, :64]
+
+    def seconds(weight: Tensor) -> float:
+        start = time.process_time()
+        onednn.multiply_by_head(x[None], weight.mT[None])
+        return time.process_time() - start
+
+    for one in (weight, weight.contiguous()):
+        seconds(one)
+    assert min(seconds(weight) for _ in range(3)) < 20 * min(seconds(weight.contiguous()) for _ in range(3))
 
 
 @needs_onednn

@@ -40,7 +40,12 @@ def onednn_multiplies_faster() -> bool:
 
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`torch.nn.functional.linear` by oneDNN, without gradients."""
+    """`torch.nn.functional.linear` by oneDNN, without gradients.
+
+    For a weight with spare room between its rows oneDNN has only its reference code, a thousand times slower.
+    """
+    if not (weight.is_contiguous() or weight.mT.is_contiguous()):
+        weight = weight.contiguous()
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 

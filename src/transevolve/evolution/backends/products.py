@@ -61,7 +61,7 @@ class Dtypes(NamedTuple):
 
 def flat(x: Float[Tensor, "batch heads n part"], precision: Dtypes) -> Float[Tensor, "flat n part"]:
     """x with batch and heads in one dimension, in the dtype of the matrix."""
-    return x.to(precision.matrix).flatten(0, 1)
+    return x.to(precision.matrix).flatten(0, 1).contiguous()
 
 
 def by_few_rows(p: Tensor) -> bool:
