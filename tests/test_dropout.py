@@ -33,3 +33,25 @@ def test_seeded_and_silent_in_evaluation():
     torch.manual_seed(1)
     assert torch.equal(layer(x), a)
     assert layer.eval()(x) is x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_residual_keeps_its_dtype(dtype):
+    layer, x, y = Dropout(0.3).train(), torch.randn(50, 8), torch.randn(50, 8, dtype=dtype)
+    torch.manual_seed(1)
+    found = layer.add(x, y)
+    torch.manual_seed(1)
+    assert torch.equal(found, x + layer(y.float()))
+    assert torch.equal(layer.eval().add(x, y), x + y)
+
+
+def test_a_compiled_layer_draws_the_same():
+    layer, x = Dropout(0.3).train(), torch.randn(50, 8, requires_grad=True)
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    torch.manual_seed(1)
+    expected = layer(x)
+    torch.manual_seed(1)
+    found = compiled(x)
+    assert torch.equal(found, expected)
+    (grad,) = torch.autograd.grad(found.sum(), x)
+    assert torch.equal(grad != 0, expected != 0)

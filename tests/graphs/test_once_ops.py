@@ -5,7 +5,7 @@ import torch
 
 from support import KINDS, Case, make_case
 from transevolve import TransEvolveConfig, TransEvolveForSequenceClassification
-from transevolve.evolution.backends.once_ops import once_begin, once_mix
+from transevolve.evolution.backends.once_ops import once_begin, once_begin_backward, once_mix, once_mix_backward
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +25,23 @@ def test_opcheck(causal, spread):
     inputs = [d[:, 0], log_w[:, 0].detach(), v, left[0], right[0], q, k]
     inputs = [t.detach().clone().requires_grad_() for t in inputs]
     torch.library.opcheck(once_mix, (p, *inputs, mask, causal))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_have_the_declared_strides(causal, spread, dtype):
+    """Otherwise inductor's code fails in the backward pass."""
+    torch.manual_seed(0)
+    q, k = (torch.randn(4, 7, 8, dtype=dtype) for _ in range(2))
+    v, grad = (torch.randn(4, 7, 5, dtype=dtype) for _ in range(2))
+    log_w, mask = spread * torch.randn(3, 4, 7).transpose(0, 1), torch.zeros(4, 7, dtype=torch.bool)
+    p, d, left, right = once_begin(q, k, log_w, mask, causal, 3, 5)
+    shared = (q, k, log_w, p, d, mask, causal)
+    torch.library.opcheck(once_begin_backward, (torch.randn_like(d), left, right, *shared))
+    first = (d[:, 0], log_w[:, 0], v)
+    y = once_mix(p, *first, left[0], right[0], q, k, mask, causal)
+    torch.library.opcheck(once_mix_backward, (grad, p, *first, y, q, k, mask, causal))
 
 
 @pytest.mark.parametrize("kind", KINDS)

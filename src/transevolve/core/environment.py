@@ -1,8 +1,8 @@
 """Environment variables, in particular those for fast execution on a CPU, which are set before torch is imported.
 
-OpenMP threads spin briefly while they wait, then sleep. Longer spinning takes cores from other processes; sleeping
-immediately makes a training step a sixth slower on an idle machine. glibc keeps freed matrices for the next step
-instead of returning them to the system. Variables set by the user are not changed.
+OpenMP threads spin for some microseconds while they wait, then sleep. Longer spinning takes cores from other processes;
+sleeping immediately makes a training step slower on an idle machine (results/throughput/neighbour.md). glibc keeps
+freed matrices for the next step instead of returning them to the system. Variables set by the user are not changed.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-WAIT_DEFAULTS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
+WAIT_DEFAULTS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
 ALLOCATOR_DEFAULTS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1099511627776"}
 WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 ALLOCATOR_VARIABLES = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")

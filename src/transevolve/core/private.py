@@ -18,11 +18,16 @@ def storage_references(storage: torch.UntypedStorage) -> int:
     return torch._C._storage_Use_Count(storage._cdata)
 
 
-@functools.cache
+_CPU_HAS_BFLOAT16 = bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+_CPU_MULTIPLIES_BFLOAT16 = _CPU_HAS_BFLOAT16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 def cpu_multiplies_bfloat16() -> bool:
-    """Whether this CPU has instructions for products in bfloat16, and PyTorch uses them."""
-    has = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return has and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    """Whether this CPU has instructions for products in bfloat16, and PyTorch uses them.
+
+    A constant: compiled code cannot contain cached functions.
+    """
+    return _CPU_MULTIPLIES_BFLOAT16
 
 
 @functools.cache

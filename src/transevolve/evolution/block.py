@@ -109,7 +109,7 @@ class EncoderDepth(nn.Module):
 
     def forward(self, h: Float[Tensor, "batch n d"]) -> Float[Tensor, "batch n d"]:
         """h + FF^l(LayerNorm(h))"""
-        return h + self.dropout(self.feedforward(self.feedforward_norm(h)))
+        return self.dropout.add(h, self.feedforward(self.feedforward_norm(h)))
 
 
 class EncoderBlock(Checkpointed):
@@ -140,7 +140,7 @@ class EncoderBlock(Checkpointed):
 
     def _depth(self, depth: EncoderDepth, state: AttentionState, x: Float[Tensor, "batch n d"]) -> Tensor:
         """H = x + Attention^l(LayerNorm(x)); x' = H + FF^l(LayerNorm(H))."""
-        return depth(x + depth.dropout(self.attention(state, depth.value_norm(x), depth.l)))
+        return depth(depth.dropout.add(x, self.attention(state, depth.value_norm(x), depth.l)))
 
 
 class AffineAfterAttention(nn.LayerNorm):
@@ -214,9 +214,9 @@ class DecoderBlock(Checkpointed):
         x: Float[Tensor, "batch n d"],
     ) -> Tensor:
         """Causal self attention, cross attention to LayerNorm^l(memory), feed-forward; a residual around each."""
-        h = x + depth.dropout(self.self_attention(state, depth.value_norm(x), depth.l))
+        h = depth.dropout.add(x, self.self_attention(state, depth.value_norm(x), depth.l))
         mixed = depth.memory_norm(cross.mix(values, depth.l), cross.sees_no_key)
-        return depth(h + depth.dropout(self.cross_attention.output[depth.l - 1](mixed).view(h.shape)))
+        return depth(depth.dropout.add(h, self.cross_attention.output[depth.l - 1](mixed).view(h.shape)))
 
 
 def _by_sentence(x: Float[Tensor, "batch n d"], sentences: int) -> Float[Tensor, "sentences queries d"]:

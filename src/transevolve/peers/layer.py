@@ -33,14 +33,14 @@ class PeerLayer(nn.Module):
     def mixed(
         self, x: Float[Tensor, "batch n d"], key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, shared: Any
     ) -> Float[Tensor, "batch n d"]:
-        """Returns the output of the mixer branch."""
+        """Returns the output of the mixer branch, before dropout."""
         h = self.mixer_norm(x)
         if isinstance(self.mixer, SharingMixer):
-            return self.dropout(self.mixer.mix_shared(h, shared))
-        return self.dropout(self.mixer(h, key_padding_mask, causal))
+            return self.mixer.mix_shared(h, shared)
+        return self.mixer(h, key_padding_mask, causal)
 
     def forward(
         self, key_padding_mask: Bool[Tensor, "batch n"] | None, causal: bool, shared: Any, x: Float[Tensor, "batch n d"]
     ) -> Float[Tensor, "batch n d"]:
-        h = x + self.mixed(x, key_padding_mask, causal, shared)
-        return h + self.dropout(self.feedforward(self.feedforward_norm(h)))
+        h = self.dropout.add(x, self.mixed(x, key_padding_mask, causal, shared))
+        return self.dropout.add(h, self.feedforward(self.feedforward_norm(h)))

@@ -28,9 +28,9 @@ class MacaronLayer(PeerLayer):
         self.first_feedforward = FullFeedForward(settings)
 
     def forward(self, key_padding_mask, causal, shared, x):
-        h = x + 0.5 * self.dropout(self.first_feedforward(self.first_norm(x)))
-        h = h + self.mixed(h, key_padding_mask, causal, shared)
-        return h + 0.5 * self.dropout(self.feedforward(self.feedforward_norm(h)))
+        h = self.dropout.add(x, 0.5 * self.first_feedforward(self.first_norm(x)))
+        h = self.dropout.add(h, self.mixed(h, key_padding_mask, causal, shared))
+        return self.dropout.add(h, 0.5 * self.feedforward(self.feedforward_norm(h)))
 
 
 MACARON = System(

@@ -1,7 +1,8 @@
 """`once` in compiled graphs: its two phases as custom operators.
 
 A graph cannot branch on the range of the drift, but an operator can. If the range is too large to factor the drift out
-of the softmax, `once_begin` returns normalizers of -1, and each depth computes its own softmax.
+of the softmax, `once_begin` returns normalizers of -1, and each depth computes its own softmax. All results are
+contiguous, as the fake implementations declare.
 """
 
 import torch
@@ -89,15 +90,15 @@ def once_begin_backward(
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     if bool((d < 0).any()):
-        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(log_w)
+        return q.new_zeros(q.shape), k.new_zeros(k.shape), log_w.new_zeros(log_w.shape)
     w, lefts, rights = log_w.exp(), list(left.unbind()), list(right.unbind())
     grad_q, grad_k, grad_w = attend_backward(_matrix(q, k, mask, causal), p, w, lefts, rights, grad_d)
-    return grad_q, grad_k, grad_w * w
+    return grad_q.contiguous(), grad_k.contiguous(), (grad_w * w).contiguous()
 
 
 @once_begin_backward.register_fake
 def _(grad_d, left, right, q, k, log_w, p, d, mask, causal):
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(log_w)
+    return q.new_empty(q.shape), k.new_empty(k.shape), log_w.new_empty(log_w.shape)
 
 
 def _begin_context(ctx, inputs, output) -> None:
@@ -157,7 +158,7 @@ def once_mix_backward(
     """Gradients of D, log w, v, the two slots, q and k; the last two are zero if the drift was factored out."""
     matrix = _matrix(q, k, mask, causal)
     thin = matrix.precision.thin
-    grad_q, grad_k = torch.zeros_like(q), torch.zeros_like(k)
+    grad_q, grad_k = q.new_zeros(q.shape), k.new_zeros(k.shape)
     if bool((d < 0).any()):
         p, grad = _softmax(q, k, log_w, mask, causal), grad.to(log_w.dtype)
         grad_p = grad @ v.to(grad.dtype).mT
@@ -166,18 +167,20 @@ def once_mix_backward(
         grad_q = (grad_scores @ k.to(grad.dtype)).to(q.dtype)
         grad_k = (grad_scores.mT @ q.to(grad.dtype)).to(k.dtype)
         left = torch.zeros(*y.shape, dtype=thin, device=y.device)
-        return torch.zeros_like(d), grad_w, grad_v, left, torch.zeros_like(v, dtype=thin), grad_q, grad_k
+        grad_d, right = d.new_zeros(d.shape), v.new_zeros(v.shape, dtype=thin)
+        return grad_d, grad_w.contiguous(), grad_v.contiguous(), left, right, grad_q, grad_k
     w, inverse = log_w.exp(), reciprocal_or_zero(d)[..., None]
     grad_d, grad_w, grad_v, left = average_backward(matrix, p, grad, inverse, w, v, y)
-    return grad_d, grad_w * w, grad_v, left, (v * w[..., None]).to(thin), grad_q, grad_k
+    grad_w, right = grad_w * w, (v * w[..., None]).to(thin)
+    of_begin = left.contiguous(), right.contiguous()
+    return grad_d.contiguous(), grad_w.contiguous(), grad_v.contiguous(), *of_begin, grad_q, grad_k
 
 
 @once_mix_backward.register_fake
 def _(grad, p, d, log_w, v, y, q, k, mask, causal):
     thin = precision_of(q, 0).thin
-    like = (d, log_w, v)
     left, right = y.new_empty(y.shape, dtype=thin), v.new_empty(v.shape, dtype=thin)
-    return *(torch.empty_like(x) for x in like), left, right, torch.empty_like(q), torch.empty_like(k)
+    return *(x.new_empty(x.shape) for x in (d, log_w, v)), left, right, q.new_empty(q.shape), k.new_empty(k.shape)
 
 
 def _mix_context(ctx, inputs, output) -> None:
