@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from transevolve import EvolvedAttention
-from transevolve.evolution.backends import BACKENDS, Backend, FusedBackend
+from transevolve.evolution.backends import BACKENDS, Backend, ExactBackend, FusedBackend
+from transevolve.evolution.backends.fused import FusedEvolution
+from transevolve.evolution.backends.stored import StoredBackend
 
 GOLDEN = Path(__file__).parent / "golden"
 KINDS = ["self", "causal", "cross"]
@@ -28,7 +30,16 @@ class FusedKernel(FusedBackend):
     recomputing = frozenset()
 
 
-FAST = [*(BACKENDS[name] for name in EXACT if name != "literal"), FusedKernel()]
+class FusedChannel(ExactBackend):
+    """`fused` where a graph cannot branch, or long rows have a wide drift: the drift is a channel of the keys."""
+
+    name, idea, complexity = "fused channel", FusedBackend.idea, FusedBackend.complexity
+
+    def begin(self, initial):
+        return FusedEvolution(initial)
+
+
+FAST = [*(BACKENDS[name] for name in EXACT if name != "literal"), FusedKernel(), FusedChannel(), StoredBackend()]
 every_fast_form = pytest.mark.parametrize("backend", FAST, ids=lambda backend: backend.name)
 
 

@@ -16,9 +16,9 @@ from transevolve import (
 )
 from transevolve.evolution import onednn
 from transevolve.evolution.backends import BACKENDS, AutoBackend, Backend, LinearBackend, fused, matrix, products, tiles
-from transevolve.evolution.backends.literal import LiteralEvolution
 from transevolve.evolution.backends.pool import SMALLEST, BufferPool
 from transevolve.evolution.backends.shared import SharedEvolution
+from transevolve.evolution.backends.stored import StoredEvolution
 from transevolve.evolution.backends.tiles import plan
 from transevolve.evolution.features import orthogonal_features
 from transevolve.evolution.initial import InitialCondition
@@ -138,9 +138,12 @@ def test_the_plan_skips_masked_scores():
     assert len(plan(4, 8, 64, 64, [64, 3, 5, 9], causal=True)) == 1
 
 
-def test_once_leaves_wide_drifts_to_fused():
-    assert isinstance(evolution_of(make_case("self"), "once"), SharedEvolution)
-    assert isinstance(evolution_of(make_case("self", drift=1000), "once"), fused.FusedEvolution)
+@pytest.mark.parametrize("backend", ["once", "fused"])
+def test_wide_drifts_are_not_factored_out(backend):
+    assert isinstance(evolution_of(make_case("self"), backend), SharedEvolution)
+    assert isinstance(evolution_of(make_case("self", drift=1000), backend), StoredEvolution)
+    long = make_case("self", n=300, batch=1, padded=False, drift=1000)
+    assert isinstance(evolution_of(long, backend), fused.FusedEvolution)
 
 
 def test_once_keeps_one_matrix_for_backward():
@@ -359,7 +362,7 @@ def test_auto_follows_the_budget():
     small, large = AutoBackend(memory_budget=2**40), AutoBackend(memory_budget=1000)
     assert small.choose(256, 256, 1, 4)[0].name == "once"
     assert large.choose(256, 256, 1, 4)[0].name == "fused"
-    assert isinstance(evolution_of(make_case("self", backend=small), "auto"), LiteralEvolution)
+    assert isinstance(evolution_of(make_case("self", backend=small), "auto"), StoredEvolution)
     backend, why = AutoBackend(memory_budget=2**28).choose(4096, 4096, 1, 8)
     assert backend.name == "fused"
     assert "512.0 MiB, over the budget of 256.0 MiB" in why

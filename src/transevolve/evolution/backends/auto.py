@@ -11,9 +11,9 @@ from ..settings import EvolutionSettings
 from .backend import Evolution
 from .exact import ExactBackend
 from .fused import FusedBackend
-from .literal import LiteralBackend
 from .once import OnceBackend
 from .products import compute_dtype
+from .stored import StoredBackend
 
 logger = logging.getLogger(__name__)
 _logged: set[str] = set()
@@ -64,7 +64,7 @@ class AutoBackend(ExactBackend):
     """`memory_budget` limits the bytes of the matrices of `once`."""
 
     name = "auto"
-    idea = "the fastest of `once`, `fused` and `literal` for a shape, device and dtype, within the memory budget"
+    idea = "the fastest of `once`, `fused` and `stored` for a shape, device and dtype, within the memory budget"
     complexity = "that of the backend it chooses"
 
     memory_budget: int = EvolutionSettings.attention_memory_budget
@@ -86,8 +86,8 @@ class AutoBackend(ExactBackend):
             fits = dtype.itemsize * batch * heads * queries * keys <= self.memory_budget
             known = (device, dtype.itemsize == 2) in SPEEDS
             return (OnceBackend() if fits and known else FusedBackend()), "compiled"
-        if device == "cpu" and dtype.itemsize > 2 and training and queries * keys <= SHORT**2:
-            return LiteralBackend(), f"rows of at most {SHORT} tokens train fastest in the plain form on a CPU"
+        if device == "cpu" and training and queries * keys <= SHORT**2:
+            return StoredBackend(), f"rows of at most {SHORT} tokens train fastest with a softmax per depth on a CPU"
         size = dtype.itemsize * batch * heads * queries * keys
         sizes = f"one {queries} x {keys} matrix for each of {batch} x {heads} heads is {_readable(size)}"
         if size > self.memory_budget:

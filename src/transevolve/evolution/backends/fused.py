@@ -9,7 +9,8 @@ PyTorch's scaled dot product attention:
 q, k and v are padded to one width, as fused kernels require. A padded key has weight 0 and is masked; in causal
 attention, where kernels take no mask, it is replaced by a copy of a real key, so its score is never a row's maximum.
 
-If the range of the drift is too large for w^l, or a graph cannot branch on it, the drift is a channel of the keys:
+If the range of the drift is too large for w^l, short rows on a CPU are left to `stored`. For others, and where a graph
+cannot branch on the range, the drift is a channel of the keys:
 
     Softmax(A0 + b^l) = Softmax([q/sqrt(d/m), 1] . [k, b^l])
 
@@ -31,6 +32,7 @@ from .exact import ExactBackend
 from .literal import ExactEvolution
 from .products import compute_dtype
 from .shared import SharedEvolution
+from .stored import StoredEvolution, suits
 
 ALIGNMENT = 8
 HALF_RANGE = 5.0
@@ -127,6 +129,11 @@ def _split(x: Tensor, parts: int, dtype: torch.dtype) -> list[Tensor]:
     return found
 
 
+def at_any_range(initial: InitialCondition) -> ExactEvolution:
+    """The faster of the forms that do not factor the drift out of the softmax."""
+    return StoredEvolution(initial) if suits(initial) else FusedEvolution(initial)
+
+
 class FusedBackend(ExactBackend):
     name = "fused"
     idea = "attention computed again at every depth: no matrix is stored"
@@ -143,4 +150,4 @@ class FusedBackend(ExactBackend):
                 return SharedEvolution(initial, drift, keep=False)
         elif is_separable(initial, drift, HALF_RANGE if dtype == torch.float16 else SAFE_RANGE):
             return WeightedEvolution(initial, drift)
-        return FusedEvolution(initial)
+        return at_any_range(initial)

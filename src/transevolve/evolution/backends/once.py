@@ -2,8 +2,8 @@
 
 The matrix P of a block is stored, in at most n^2 numbers for each head (`shared`).
 
-Compiled graphs contain it as operators (`once_ops`); exported ones use `fused`. So does a block whose drift ranges over
-more than `SAFE_RANGE`, since w^l might underflow.
+Compiled graphs contain it as operators (`once_ops`); exported ones use `fused`. A block whose drift ranges over more than
+`SAFE_RANGE`, where w^l might underflow, uses `fused` too, or `stored` if it is small.
 """
 
 import torch
@@ -12,7 +12,7 @@ from ..initial import InitialCondition
 from .backend import Evolution
 from .drift import is_separable, shared_limit
 from .exact import ExactBackend
-from .fused import FusedEvolution
+from .fused import FusedEvolution, at_any_range
 from .once_ops import OnceGraphEvolution
 from .products import compute_dtype
 from .shared import SharedEvolution
@@ -31,4 +31,4 @@ class OnceBackend(ExactBackend):
         drift = initial.drift
         if is_separable(initial, drift, shared_limit(compute_dtype(initial.queries), initial.keys.shape[1])):
             return SharedEvolution(initial, drift, keep=True)
-        return FusedEvolution(initial)
+        return at_any_range(initial)
