@@ -2,8 +2,8 @@
 
 The matrix P of a block is stored, in at most n^2 numbers for each head (`shared`).
 
-Compiled graphs contain it as operators (`once_ops`); exported ones use `fused`. A block whose drift ranges over more than
-`SAFE_RANGE`, where w^l might underflow, uses `fused` too, or `stored` if it is small.
+Compiled graphs contain it as operators (`once_ops`); exported ones use `fused`. A block whose drift ranges over more
+than `SAFE_RANGE`, where w^l might underflow, uses `fused` too, or `stored` if it is small.
 """
 
 import torch
