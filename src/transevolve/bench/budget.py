@@ -26,8 +26,7 @@ def planned_row(spec: Spec, options: BenchOptions, length: int, *, probe: bool) 
         row.batch = options.batch_size(length)
         if probe or budget is not None:
             peak(row.batch)
-    training = options.mode == "train"
-    row.backend = backend_at(spec, length, row.batch, options.device, options.precision, training)
+    row.backend = backend_at(spec, length, row.batch, options.device, options.precision)
     if row.batch in peaks:
         _fill(row, peaks[row.batch], budget)
     return row

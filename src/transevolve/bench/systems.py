@@ -75,9 +75,7 @@ def feature_count(model: PreTrainedModel, spec: Spec) -> int | None:
     return model.config.num_features
 
 
-def backend_at(
-    spec: Spec, length: int, batch: int, device: str = "cpu", precision: str = "fp32", training: bool = True
-) -> str:
+def backend_at(spec: Spec, length: int, batch: int, device: str = "cpu", precision: str = "fp32") -> str:
     """The backend that computes this cell: the choice of `auto`, or the backend of the spec."""
     backend = None if spec.is_peer else BACKENDS[spec.backend]
     if not isinstance(backend, AutoBackend):
@@ -85,4 +83,4 @@ def backend_at(
     heads = TransEvolveConfig.variant(spec.name, size=spec.size).num_attention_heads
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     kind = torch.device(device).type
-    return f"{spec.backend}: {backend.choose(length, length, batch, heads, kind, dtype, training)[0].name}"
+    return f"{spec.backend}: {backend.choose(length, length, batch, heads, kind, dtype)[0].name}"

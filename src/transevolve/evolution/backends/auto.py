@@ -77,7 +77,6 @@ class AutoBackend(ExactBackend):
         heads: int,
         device: str = "cpu",
         dtype: torch.dtype = torch.float32,
-        training: bool = True,
     ) -> tuple[ExactBackend, str]:
         """The backend for a block of this shape, and why."""
         if torch.compiler.is_exporting():
@@ -86,8 +85,8 @@ class AutoBackend(ExactBackend):
             fits = dtype.itemsize * batch * heads * queries * keys <= self.memory_budget
             known = (device, dtype.itemsize == 2) in SPEEDS
             return (OnceBackend() if fits and known else FusedBackend()), "compiled"
-        if device == "cpu" and training and queries * keys <= SHORT**2:
-            return StoredBackend(), f"rows of at most {SHORT} tokens train fastest with a softmax per depth on a CPU"
+        if device == "cpu" and queries * keys <= SHORT**2:
+            return StoredBackend(), f"a softmax per depth is fastest on a CPU for rows of at most {SHORT} tokens"
         size = dtype.itemsize * batch * heads * queries * keys
         sizes = f"one {queries} x {keys} matrix for each of {batch} x {heads} heads is {_readable(size)}"
         if size > self.memory_budget:
@@ -104,7 +103,7 @@ class AutoBackend(ExactBackend):
         batch, queries, _ = initial.queries.shape
         kind, dtype = initial.queries.device.type, compute_dtype(initial.queries)
         shape = (queries, initial.keys.shape[1], batch, initial.heads)
-        backend, why = self.choose(*shape, kind, dtype, torch.is_grad_enabled())
+        backend, why = self.choose(*shape, kind, dtype)
         if not torch.compiler.is_compiling() and why not in _logged:
             _logged.add(why)
             logger.info("attention is %r: %s", backend.name, why)
